@@ -1,0 +1,58 @@
+"""What each step is made of: each instant goes to the first live class."""
+
+from tracelake.schemas.columns import (
+    ATTEMPT,
+    JOB_ID,
+    METRIC_VERSION,
+    NODE_ID,
+    RANK,
+    REASON,
+    SOURCE_ID,
+    count,
+    duration,
+    ns,
+    number,
+    text,
+)
+from tracelake.schemas.model import Table, one_of
+
+TABLE = Table(
+    name="aggregates.step_ledger",
+    grain="one row per step and source",
+    reads=(
+        "normalized.sources",
+        "normalized.annotations",
+        "normalized.kernels",
+        "normalized.memops",
+        "normalized.launches",
+        "normalized.syncs",
+    ),
+    columns=(
+        JOB_ID,
+        ATTEMPT,
+        SOURCE_ID,
+        NODE_ID,
+        RANK,
+        text("step_name", "Name of the step."),
+        number("step_index", "Number in the step's name, a label only.", nullable=True),
+        number("step_occurrence", "Number of the step within the attempt and rank, from 0, in time order."),
+        ns("start_ns", "Start on the host, Unix time."),
+        duration("duration_ns", "Length on its host thread: the sum of the classes."),
+        duration("compute_ns", "Compute kernels.", nullable=True),
+        duration("exposed_comm_ns", "Communication kernels outside compute.", nullable=True),
+        duration("memcpy_ns", "Copies outside kernels.", nullable=True),
+        duration("memset_ns", "Fills outside kernels and copies.", nullable=True),
+        duration("runtime_ns", "Launch and synchronization calls outside device work.", nullable=True),
+        duration("data_loading_ns", "Data loading outside the above.", nullable=True),
+        duration("host_work_ns", "Other annotated host work outside the above.", nullable=True),
+        duration("other_ns", "The rest.", nullable=True),
+        duration("gpu_time_ns", "Union of the device events that the step launched, whenever they ran.", nullable=True),
+        count("launch_count", "Launches that fall in the step."),
+        text("status", "Whether the step counts in statistics.", checks=(one_of("complete", "uncovered", "cut"),)),
+        REASON,
+        METRIC_VERSION,
+    ),
+    key=("job_id", "attempt", "source_id", "step_name", "step_occurrence"),
+    cluster_by=("job_id",),
+    may_be_empty=True,
+)

@@ -1,0 +1,156 @@
+"""What a table is: columns with units, a key, checks, and the tables it is made from.
+
+Declarations are data. They import nothing but the standard library, so that the recorder, Airflow and the
+documentation can read them without Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Unit(str, Enum):
+    """Units a column may have; the column's name ends in the unit's suffix."""
+
+    NANOSECOND = "ns"
+    BYTE = "bytes"
+    COUNT = "count"
+    RATIO = "ratio"
+    WATT = "watts"
+    HERTZ = "hz"
+
+    @property
+    def suffix(self) -> str:
+        return f"_{self.value}"
+
+
+class Type(str, Enum):
+    """Column types, named as Spark SQL names them."""
+
+    BIGINT = "bigint"
+    INT = "int"
+    DOUBLE = "double"
+    STRING = "string"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    STRINGS = "array<string>"
+    BIGINTS = "array<bigint>"
+    MAP = "map<string,string>"
+
+
+class Severity(str, Enum):
+    """`fail` rows are quarantined and can stop a publication; `warn` rows are only counted."""
+
+    FAIL = "fail"
+    WARN = "warn"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One row check: a Spark SQL predicate on `column` that must not be false. NULL passes; see `Column.nullable`.
+
+    `expectation` and `arguments` name the same check for Great Expectations.
+    """
+
+    id: str
+    predicate: str
+    expectation: str
+    arguments: tuple[tuple[str, object], ...] = ()
+    severity: Severity = Severity.FAIL
+
+
+def at_least(bound: int) -> Check:
+    return Check(
+        f"at_least_{bound}",
+        f"{{column}} >= {bound}",
+        "expect_column_values_to_be_between",
+        (("min_value", bound),),
+    )
+
+
+def between(low: int, high: int) -> Check:
+    return Check(
+        f"between_{low}_{high}",
+        f"{{column}} BETWEEN {low} AND {high}",
+        "expect_column_values_to_be_between",
+        (("min_value", low), ("max_value", high)),
+    )
+
+
+def one_of(*values: str) -> Check:
+    listed = ", ".join(f"'{value}'" for value in values)
+    return Check(
+        "one_of",
+        f"{{column}} IN ({listed})",
+        "expect_column_values_to_be_in_set",
+        (("value_set", values),),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `nullable` says that NULL is a legal, meaningful value (the comment says what it means)."""
+
+    name: str
+    type: Type
+    comment: str
+    unit: Unit | None = None
+    nullable: bool = False
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table, declared once. Validated at import: a mistake here fails the first import, not a nightly run."""
+
+    name: str
+    grain: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    reads: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    version: int = 1
+    may_be_empty: bool = False
+
+    def __post_init__(self) -> None:
+        layer, _, short = self.name.partition(".")
+        if not (layer and short):
+            raise ValueError(f"{self.name}: a table is named <layer>.<table>")
+        names = [column.name for column in self.columns]
+        if len(set(names)) != len(names):
+            raise ValueError(f"{self.name}: two columns have one name")
+        comments = [column.comment for column in self.columns]
+        for comment in comments:
+            if comments.count(comment) > 1:
+                raise ValueError(f"{self.name}: two columns have one comment: {comment!r}")
+        for column in self.columns:
+            if not column.comment.endswith("."):
+                raise ValueError(f"{self.name}.{column.name}: the comment is not a sentence")
+            if column.unit and not f"_{column.name}".endswith(column.unit.suffix):
+                raise ValueError(f"{self.name}.{column.name}: the name does not end in {column.unit.suffix}")
+            if not column.unit and any(column.name.endswith(unit.suffix) for unit in Unit):
+                raise ValueError(f"{self.name}.{column.name}: the name ends in a unit that it does not declare")
+        for what, listed in (("key", self.key), ("partition", self.partition_by), ("cluster", self.cluster_by)):
+            for name in listed:
+                if name not in names:
+                    raise ValueError(f"{self.name}: the {what} column {name} does not exist")
+
+    @property
+    def layer(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def short_name(self) -> str:
+        return self.name.partition(".")[2]
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(f"{self.name} has no column {name}")

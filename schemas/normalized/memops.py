@@ -1,0 +1,60 @@
+"""Copies and fills with their launch, step and annotation."""
+
+from tracelake.schemas.columns import (
+    ANNOTATION_ID,
+    CORRELATION_ID,
+    DEVICE_ID,
+    DURATION,
+    END,
+    EVENT_ID,
+    FLAGS,
+    START,
+    STEP_NAME,
+    STEP_OCCURRENCE,
+    STREAM_ID,
+    WHERE,
+    ns,
+    number,
+    size,
+    text,
+)
+from tracelake.schemas.model import Table, one_of
+
+TABLE = Table(
+    name="normalized.memops",
+    grain="one row per copy or fill",
+    reads=("raw.source", "raw.memop", "normalized.launches"),
+    columns=(
+        *WHERE,
+        EVENT_ID,
+        DEVICE_ID,
+        text("kind", "Copy or fill.", checks=(one_of("memcpy", "memset"),)),
+        text(
+            "direction",
+            "Where from and to; NULL for fills.",
+            nullable=True,
+            checks=(one_of("htod", "dtoh", "dtod", "ptop", "htoh"),),
+        ),
+        text("memory_kind", "Kind of host memory: pageable or pinned; NULL where not said.", nullable=True),
+        size("bytes", "Bytes moved or filled; NULL where not said.", nullable=True),
+        STREAM_ID,
+        CORRELATION_ID,
+        number("launch_id", "The launch that started it; NULL for an orphan.", nullable=True),
+        START,
+        END,
+        DURATION,
+        ns(
+            "launch_delay_ns",
+            "Start minus launch start, on the launch's first event; NULL where negative.",
+            nullable=True,
+        ),
+        STEP_NAME,
+        STEP_OCCURRENCE,
+        ANNOTATION_ID,
+        FLAGS,
+    ),
+    key=("job_id", "source_id", "event_id"),
+    partition_by=("day",),
+    cluster_by=("job_id", "start_ns"),
+    may_be_empty=True,
+)

@@ -1,0 +1,22 @@
+"""Ranges that the program named."""
+
+from tracelake.schemas.columns import EVENT_ID, JOB_ID, SOURCE_ID, START, STREAM_ID, THREAD_ID, duration, number, text
+from tracelake.schemas.model import Table, one_of
+
+TABLE = Table(
+    name="raw.annotation",
+    grain="one row per annotation",
+    columns=(
+        JOB_ID,
+        SOURCE_ID,
+        EVENT_ID,
+        text("side", "Host range, or a tool's copy of it on a device.", checks=(one_of("host", "device"),)),
+        text("text", "Name as the program gave it."),
+        THREAD_ID,
+        number("device_index", "Device of a device-side copy.", nullable=True),
+        STREAM_ID,
+        START,
+        duration("duration_ns", "Length of the range; NULL where it was never closed.", nullable=True),
+    ),
+    key=("job_id", "source_id", "event_id"),
+)
