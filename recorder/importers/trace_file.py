@@ -1,0 +1,324 @@
+"""One foreign trace file into raw segments: all of its sources, or an error and nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracelake.recorder.importers.chunks import ByteStream
+from tracelake.recorder.importers.columns import whole
+from tracelake.recorder.importers.events import Loss, NotATrace, TraceReader
+from tracelake.recorder.importers.kineto import KinetoSorter, Sorted, Span
+from tracelake.recorder.importers.processes import DEVICE_ONLY, assign
+from tracelake.recorder.segments import Manifest, SourceWriter, Staging, manifests, raw_root
+from tracelake.schemas.catalog import table
+from tracelake.schemas.render.arrow import arrow_schema
+
+VERSION = "kineto-1"
+REMEDIES = {
+    "unreadable_row": "the row is not JSON and could not be mended; record the trace again if it matters",
+    "cut_row": "the file ends here; import the whole file and it replaces this salvage",
+    "damaged": "the file is damaged here; copy it again from where it was recorded",
+    "zero_time": "the tool wrote no time for this event; nothing to do",
+    "sentinel_time": "the tool wrote a marker instead of a time; nothing to do",
+    "negative_duration": "the event ends before it starts; update the profiler that wrote it",
+}
+"""What a reader can do about a loss, by reason code."""
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """What the user says about a trace; each overrides what the file says."""
+
+    job_id: str
+    attempt: int = 0
+    node_id: str | None = None
+    rank: int | None = None
+    operators: bool = True
+    tags: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """project, user, family, instance_type, cloud_account, cloud_region, instance_id, cloud_job_id."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became of one file."""
+
+    path: str
+    sources: tuple[str, ...]
+    status: str
+    rows_read: int
+    rows_stored: int
+    rows_lost: int
+    duplicate: bool = False
+    warnings: Mapping[str, int] = field(default_factory=dict)
+
+
+class ImportFailed(ValueError):
+    """The file cannot be imported; the text is one line that names file, place and remedy."""
+
+
+def import_file(path: Path, lake: Path, options: ImportOptions) -> Imported:
+    """Read a Kineto trace and publish its sources. Raises ImportFailed and leaves nothing behind."""
+    root = raw_root(lake)
+    known = [manifest for _, manifest in manifests(root, options.job_id) if manifest.file_sha256]
+    cut_before = {m.read_bytes: m for m in known if m.status == "incomplete" and m.read_bytes}
+    stream = ByteStream(path, [length for length in cut_before if length])
+    staging = Staging(lake)
+    try:
+        sorter = KinetoSorter(staging, operators=options.operators)
+        reader = TraceReader(stream)
+        try:
+            for batch in reader:
+                sorter.add(batch)
+        except NotATrace as error:
+            raise ImportFailed(
+                f"{path}: not a trace: {error}; give a Kineto (Chrome trace) .json or .json.gz"
+            ) from error
+        if not sorter.found.counts:
+            raise ImportFailed(
+                f"{path}: no event that the lake keeps ({reader.rows} rows read); is it a training trace?"
+            )
+        if (twin := _twin(stream, reader, known)) is not None:
+            return Imported(str(path), (twin.source_id,), twin.status, reader.rows, 0, 0, duplicate=True)
+        superseded = tuple(
+            manifest.source_id
+            for length, manifest in cut_before.items()
+            if length and stream.prefix_hashes.get(length) == manifest.file_sha256
+        )
+        trace = _Trace(path, stream, reader, sorter.found, options, superseded)
+        return _publish(trace, staging, root)
+    finally:
+        staging.discard()
+
+
+@dataclass(frozen=True)
+class _Trace:
+    path: Path
+    stream: ByteStream
+    reader: TraceReader
+    found: Sorted
+    options: ImportOptions
+    superseded: tuple[str, ...]
+
+    @property
+    def losses(self) -> list[Loss]:
+        return self.reader.losses + self.found.losses
+
+    @property
+    def sha256(self) -> str:
+        """Of the bytes that the sources rest on: the whole file, or a cut one's whole events."""
+        return self.stream.sha256
+
+    @property
+    def base_ns(self) -> int:
+        return whole(self.reader.header.get("baseTimeNanoseconds")) or 0
+
+
+def _twin(stream: ByteStream, reader: TraceReader, known: Sequence[Manifest]) -> Manifest | None:
+    """The source that already holds these bytes: the same file, or the whole one of which this is a cut."""
+    for manifest in known:
+        if manifest.file_sha256 == stream.sha256:
+            return manifest
+        marks = {int(at): digest for at, digest in manifest.prefix_hashes.items() if int(at) <= stream.length}
+        same = marks and all(stream.marks.get(at, digest) == digest for at, digest in marks.items())
+        shared = set(marks) & set(stream.marks)
+        if (
+            reader.cut
+            and manifest.status != "incomplete"
+            and same
+            and shared
+            and (manifest.file_bytes or 0) > stream.length
+        ):
+            return manifest
+    return None
+
+
+def _publish(trace: _Trace, staging: Staging, root: Path) -> Imported:
+    found, reader = trace.found, trace.reader
+    processes = assign(staging, found.processes)
+    day = _day(trace)
+    damaged = any(loss.reason == "damaged" for loss in trace.losses)
+    status = "incomplete" if reader.cut else "degraded" if damaged else "complete"
+    written: list[tuple[SourceWriter, int, Mapping[str, int], Any]] = []
+    for ordinal, process in enumerate(processes.order):
+        source_id = f"{trace.sha256}-{ordinal}"
+        writer = SourceWriter(root, day, trace.options.job_id, source_id)
+        stored = _write_events(writer, staging, processes, process, trace.base_ns)
+        rows = _row_counts(trace, stored, first=ordinal == 0)
+        if ordinal == 0:
+            _write_losses(writer, trace)
+        writer.write("source", _source_rows(trace, day, source_id, process, len(processes.order), status, rows))
+        written.append((writer, ordinal, rows, process))
+    for writer, ordinal, rows, _ in written:
+        writer.close(
+            status,
+            attempt=trace.options.attempt,
+            rows=rows,
+            file=str(trace.path),
+            file_sha256=trace.sha256 if not reader.cut else _hash_of_read(trace),
+            file_bytes=trace.stream.length,
+            read_bytes=reader.read_bytes if reader.cut else trace.stream.length,
+            prefix_hashes={str(at): digest for at, digest in trace.stream.marks.items()} if ordinal == 0 else {},
+            supersedes=trace.superseded if ordinal == 0 else (),
+        )
+    total = [sum(rows[name] for _, _, rows, _ in written) for name in ("read", "stored", "quarantined")]
+    sources = tuple(writer.source_id for writer, *_ in written)
+    return Imported(str(trace.path), sources, status, *total, warnings=reader.warnings)
+
+
+def _hash_of_read(trace: _Trace) -> str:
+    """SHA-256 of the prefix that ends with the last whole event: what a later whole file starts with."""
+    again = ByteStream(trace.path, [trace.reader.read_bytes])
+    for _ in again:
+        if again.length >= trace.reader.read_bytes:
+            break
+    return again.prefix_hashes[trace.reader.read_bytes]
+
+
+def _write_events(writer: SourceWriter, staging: Staging, processes: Any, process: int | None, base_ns: int) -> int:
+    stored = 0
+    for kind in staging.kinds:
+        for rows in processes.rows_of(kind, process):
+            start = pc.add(rows["start_ns"], base_ns)
+            rows = rows.set_column(rows.column_names.index("start_ns"), "start_ns", start)
+            writer.write(kind, rows)
+            stored += rows.num_rows
+    return stored
+
+
+def _row_counts(trace: _Trace, stored: int, *, first: bool) -> dict[str, int]:
+    """Rows of one source. What belongs to no process (metadata, losses) counts in the file's first source."""
+    quarantined = sum(loss.rows or 0 for loss in trace.losses) if first else 0
+    skipped = sum(trace.found.skipped.values()) if first else 0
+    return {
+        "read": stored + quarantined + skipped,
+        "stored": stored,
+        "quarantined": quarantined,
+        "deduplicated": 0,
+        "skipped": skipped,
+    }
+
+
+def _write_losses(writer: SourceWriter, trace: _Trace) -> None:
+    rows = [
+        {
+            "job_id": writer.job_id,
+            "source_id": writer.source_id,
+            "file": str(trace.path),
+            "offset_bytes": loss.offset,
+            "length_bytes": loss.length,
+            "row_index": loss.row_index,
+            "rows_count": loss.rows,
+            "reason": loss.reason,
+            "remedy": REMEDIES[loss.reason],
+            "excerpt": loss.excerpt.decode("utf-8", "backslashreplace"),
+        }
+        for loss in trace.losses
+    ]
+    if rows:
+        writer.write("loss", pa.Table.from_pylist(rows, arrow_schema(table("raw.loss"))))
+
+
+def _day(trace: _Trace) -> str:
+    spans = [trace.found.device, *trace.found.host.values()]
+    starts = [span.start for span in spans if span.start is not None]
+    seconds = (min(starts, default=0) + trace.base_ns) // 1_000_000_000
+    try:
+        return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).date().isoformat()
+    except (OverflowError, ValueError, OSError):
+        return "1970-01-01"
+
+
+def _host_span(trace: _Trace, process: int | None, several: bool) -> Span:
+    """Host events of the process; a file with one process counts all of them, whatever pid they carry."""
+    span = Span()
+    for pid, each in trace.found.host.items():
+        if (pid == process or not several) and each.start is not None and each.end is not None:
+            span.add(each.start + trace.base_ns, each.end + trace.base_ns)
+    return span
+
+
+def _source_rows(
+    trace: _Trace, day: str, source_id: str, process: int | None, sources: int, status: str, rows: Mapping[str, int]
+) -> pa.Table:
+    header, options, facts = trace.reader.header, trace.options, trace.options.facts
+    world = header.get("distributedInfo")
+    world = world if isinstance(world, dict) else {}
+    rank = options.rank if options.rank is not None else whole(world.get("rank"))
+    host = _host_span(trace, process, sources > 1)
+    flags = ["rank_missing"] if rank is None else []
+    if process == DEVICE_ONLY:
+        flags.append("process_missing")
+    flags += sorted(trace.reader.warnings)
+    row = {
+        "day": dt.date.fromisoformat(day),
+        "job_id": options.job_id,
+        "attempt": options.attempt,
+        "source_id": source_id,
+        "format": "kineto",
+        "node_id": options.node_id or _text(header.get("host_name")),
+        "rank": rank,
+        "world_size": whole(world.get("world_size")),
+        "process_id": None if process == DEVICE_ONLY else process,
+        "state": None,
+        **{name: facts.get(name) for name in ("project", "family", "instance_type", "cloud_account", "cloud_region")},
+        **{name: facts.get(name) for name in ("instance_id", "cloud_job_id")},
+        "user": facts.get("user") or _text(header.get("username")),
+        "framework": "PyTorch",
+        "devices": json.dumps(_devices(header)),
+        "hyperparameters": [],
+        "tags": [*options.tags.items(), *_header_tags(header)],
+        "host_start_ns": host.start,
+        "host_end_ns": host.end,
+        "status": status,
+        "status_reason": trace.reader.cut or ("file_damaged" if status == "degraded" else None),
+        "flags": flags,
+        **{f"rows_{name}_count": count for name, count in rows.items()},
+        "skipped": [(name, str(count)) for name, count in sorted(trace.found.skipped.items())],
+        "produced": [],
+        "dropped": [],
+        "file": str(trace.path),
+        "file_sha256": trace.sha256,
+        "file_bytes": trace.stream.length,
+        "read_bytes": trace.reader.read_bytes if trace.reader.cut else trace.stream.length,
+        "recorder_version": VERSION,
+    }
+    return pa.Table.from_pylist([row | {"phase": "open"}, row | {"phase": "close"}], arrow_schema(table("raw.source")))
+
+
+def _text(value: object) -> str | None:
+    return str(value) if value not in (None, "") else None
+
+
+def _header_tags(header: Mapping[str, Any]) -> list[tuple[str, str]]:
+    named = ("trace_id", "traceName", "backend", "cuda_runtime_version", "hip_runtime_version", "cupti_version")
+    world = header.get("distributedInfo")
+    fields = {**header, **(world if isinstance(world, dict) else {})}
+    return [(f"kineto.{name}", str(fields[name])) for name in named if fields.get(name) not in (None, "")]
+
+
+def _devices(header: Mapping[str, Any]) -> list[dict[str, Any]]:
+    listed = header.get("deviceProperties") or header.get("computeProperties") or []
+    devices = []
+    for each in listed if isinstance(listed, list) else []:
+        if isinstance(each, dict):
+            major, minor = each.get("computeMajor", each.get("major")), each.get("computeMinor", each.get("minor"))
+            devices.append(
+                {
+                    "index": whole(each.get("id")),
+                    "uuid": _text(each.get("uuid")),
+                    "name": _text(each.get("name")),
+                    "memory_bytes": whole(each.get("totalGlobalMem")),
+                    "sm_count": whole(each.get("numSms", each.get("multiProcessorCount"))),
+                    "compute_capability": f"{major}.{minor}" if major is not None else None,
+                }
+            )
+    return devices

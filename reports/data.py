@@ -1,0 +1,123 @@
+"""What a job page needs, read from small aggregate rows. Every list is bounded, whatever the size of the job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracelake.reports import read
+from tracelake.reports.rows import (
+    Annotation,
+    AnnotationBin,
+    Bin,
+    Cell,
+    Device,
+    DeviceModel,
+    Job,
+    Kernel,
+    Launch,
+    Memop,
+    OtherDevices,
+    OtherKernels,
+    Precision,
+    Quarantined,
+    RankSteps,
+    Source,
+    SourceFlag,
+    SourceGroup,
+    Step,
+    StepGroup,
+    StepsLeftOut,
+    Summary,
+)
+from tracelake.reports.sql import Query, fetch, literal, names
+
+__all__ = ["JobData", "Query", "UnknownJobError", "job_data"]
+
+
+class UnknownJobError(LookupError):
+    """The lake has no such job or attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobData:
+    """Everything on a job page, as plain rows."""
+
+    job: Job
+    summary: Summary
+    devices: tuple[Device, ...]
+    other_devices: OtherDevices | None
+    device_models: tuple[DeviceModel, ...]
+    cells: tuple[Cell, ...]
+    step_groups: tuple[StepGroup, ...]
+    steps: tuple[Step, ...]
+    step_bins: tuple[Bin, ...]
+    rank_steps: tuple[RankSteps, ...]
+    steps_left_out: tuple[StepsLeftOut, ...]
+    kernels: tuple[Kernel, ...]
+    other_kernels: tuple[OtherKernels, ...]
+    precisions: tuple[Precision, ...]
+    launches: tuple[Launch, ...]
+    memops: tuple[Memop, ...]
+    annotations: tuple[Annotation, ...]
+    annotation_bins: tuple[AnnotationBin, ...]
+    source_groups: tuple[SourceGroup, ...]
+    troubled_sources: tuple[Source, ...]
+    source_flags: tuple[SourceFlag, ...]
+    quarantined: tuple[Quarantined, ...]
+
+
+def job_data(query: Query, job_id: str, attempt: int | None = None) -> JobData:
+    """Read a job's page; the latest attempt unless one is named.
+
+    Raises UnknownJobError, with one clear line, where the lake has no such job or attempt.
+    """
+    job, summary = _job(query, job_id), _summary(query, job_id, attempt)
+    here = f"job_id = {literal(job_id)} AND attempt = {summary.attempt}"
+    devices = read.devices(query, here)
+    groups = read.step_groups(query, here)
+    annotations = read.annotations(query, here)
+    return JobData(
+        job=job,
+        summary=summary,
+        devices=devices,
+        other_devices=read.other_devices(query, here, len(devices)),
+        device_models=read.device_models(query, here),
+        cells=read.cells(query, here, summary, devices),
+        step_groups=groups,
+        steps=read.steps(query, here, groups[0]) if groups else (),
+        step_bins=read.step_bins(query, here, groups[0]) if groups else (),
+        rank_steps=read.rank_steps(query, here, groups[0]) if groups else (),
+        steps_left_out=read.steps_left_out(query, here),
+        kernels=read.kernels(query, here),
+        other_kernels=read.other_kernels(query, here),
+        precisions=read.precisions(query, here),
+        launches=read.launches(query, here),
+        memops=read.memops(query, here),
+        annotations=annotations,
+        annotation_bins=read.annotation_bins(query, here, annotations),
+        source_groups=read.source_groups(query, here),
+        troubled_sources=read.troubled_sources(query, here),
+        source_flags=read.source_flags(query, here),
+        quarantined=read.quarantined(query, job_id),
+    )
+
+
+def _job(query: Query, job_id: str) -> Job:
+    jobs = fetch(query, Job, f"SELECT {names(Job)} FROM {Job.TABLE} WHERE job_id = {literal(job_id)}")
+    if not jobs:
+        raise UnknownJobError(f"the lake has no job {job_id!r}")
+    return jobs[0]
+
+
+def _summary(query: Query, job_id: str, attempt: int | None) -> Summary:
+    which = "" if attempt is None else f" AND attempt = {int(attempt)}"
+    rows = fetch(
+        query,
+        Summary,
+        f"SELECT {names(Summary)} FROM {Summary.TABLE} WHERE job_id = {literal(job_id)}{which} "
+        "ORDER BY attempt DESC LIMIT 1",
+    )
+    if not rows:
+        what = "has no aggregates yet" if attempt is None else f"has no attempt {int(attempt)}"
+        raise UnknownJobError(f"job {job_id!r} {what}")
+    return rows[0]

@@ -1,0 +1,39 @@
+"""Spark DDL of a table. Text only: nothing here imports pyspark."""
+
+from __future__ import annotations
+
+from tracelake.schemas.model import Table
+
+
+def ddl(table: Table) -> str:
+    """`name type COMMENT '…', …` in declared order, as `StructType.fromDDL` and CREATE TABLE take it."""
+    return ", ".join(f"`{c.name}` {c.type.value} COMMENT '{_quoted(c.comment)}'" for c in table.columns)
+
+
+def casts(table: Table) -> list[str]:
+    """One `CAST(name AS type) AS name` per column, in declared order."""
+    return [f"CAST(`{c.name}` AS {c.type.value}) AS `{c.name}`" for c in table.columns]
+
+
+def row_checks(table: Table, severity: str = "fail") -> list[tuple[str, str]]:
+    """(reason, predicate that must hold) for each row check: required columns first, then the declared ones."""
+    required = [(f"null_{c.name}", f"`{c.name}` IS NOT NULL") for c in table.columns if not c.nullable]
+    declared = [
+        (
+            f"{check.id}:{c.name}" if not check.id.endswith(("_time", "_duration")) else check.id,
+            _predicate(c.name, check.predicate),
+        )
+        for c in table.columns
+        for check in c.checks
+        if check.severity.value == severity
+    ]
+    return (required if severity == "fail" else []) + declared
+
+
+def _predicate(column: str, predicate: str) -> str:
+    # A false predicate fails; one that is NULL does not, since NULL is the business of `nullable`.
+    return f"coalesce({predicate.format(column=f'`{column}`')}, true)"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")
