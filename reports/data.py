@@ -5,30 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tracelake.reports import read
-from tracelake.reports.rows import (
+from tracelake.reports.metric_rows import (
     Annotation,
     AnnotationBin,
     Bin,
     Cell,
     Device,
-    DeviceModel,
-    Job,
     Kernel,
     Launch,
     Memop,
     OtherDevices,
     OtherKernels,
     Precision,
-    Quarantined,
     RankSteps,
-    Source,
-    SourceFlag,
-    SourceGroup,
     Step,
     StepGroup,
     StepsLeftOut,
-    Summary,
 )
+from tracelake.reports.record_rows import DeviceModel, Job, Quarantined, Source, SourceFlag, SourceGroup, Summary
 from tracelake.reports.sql import Query, fetch, literal, names
 
 __all__ = ["JobData", "Query", "UnknownJobError", "job_data"]
@@ -75,7 +69,7 @@ def job_data(query: Query, job_id: str, attempt: int | None = None) -> JobData:
     here = f"job_id = {literal(job_id)} AND attempt = {summary.attempt}"
     devices = read.devices(query, here)
     groups = read.step_groups(query, here)
-    annotations = read.annotations(query, here)
+    annotations = read.named_ranges(query, here)
     return JobData(
         job=job,
         summary=summary,

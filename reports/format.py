@@ -19,9 +19,9 @@ def three_digits(value: float) -> str:
     """Three significant digits without trailing zeros; whole numbers keep all of theirs.
 
     >>> [three_digits(x) for x in (7.6242, 0.5, 85.0, 948.2, 12345.6)]
-    ['7.62', '0.5', '85', '948', '12345']
+    ['7.62', '0.5', '85', '948', '12346']
     """
-    return f"{value:.3g}" if abs(value) < 999.5 else f"{int(value)}"
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{round(value)}"
 
 
 def _grouped(digits: str) -> str:

@@ -5,30 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracelake.reports.format import nice_width
-from tracelake.reports.rows import (
+from tracelake.reports.metric_rows import (
     Annotation,
     AnnotationBin,
     Bin,
     Cell,
     Device,
-    DeviceModel,
     Kernel,
     Launch,
     Memop,
     OtherDevices,
     OtherKernels,
     Precision,
-    Quarantined,
     RankSteps,
-    Source,
-    SourceFlag,
-    SourceGroup,
     Step,
     StepGroup,
     StepParts,
     StepsLeftOut,
-    Summary,
 )
+from tracelake.reports.record_rows import DeviceModel, Quarantined, Source, SourceFlag, SourceGroup, Summary
 from tracelake.reports.sql import Query, columns, fetch, literal, literals, names
 
 MAX_ROWS = 64
@@ -53,7 +48,9 @@ _DEVICE_ORDER = "gpu_active_ratio NULLS LAST, rank NULLS LAST, device_id"
 def devices(query: Query, here: str) -> tuple[Device, ...]:
     """The least active devices, in order of rank."""
     ledger = f"SELECT {names(Device, without=Device.JOINED)} FROM {Device.TABLE} WHERE {here} AND scope = 'job'"
-    index = f"SELECT device_id, min(device_index) AS device_index FROM normalized.devices WHERE {here} GROUP BY device_id"
+    index = (
+        f"SELECT device_id, min(device_index) AS device_index FROM normalized.devices WHERE {here} GROUP BY device_id"
+    )
     return fetch(
         query,
         Device,
@@ -112,13 +109,18 @@ def cells(query: Query, here: str, summary: Summary, shown: Sequence[Device]) ->
 
 
 def _slowest(here: str) -> str:
-    """Steps that count, each on its slowest rank, as a query."""
+    """Steps that count, all but the cut ones, each on its slowest rank, as a query."""
     kept = ", ".join(columns(StepParts))
     return (
         "SELECT step_name, step_occurrence, max(duration_ns) AS duration_ns, "
         f"max_by(struct(step_index, rank, node_id, {kept}), duration_ns) AS worst "
-        f"FROM aggregates.step_ledger WHERE {here} AND status = 'complete' GROUP BY step_name, step_occurrence"
+        f"FROM aggregates.step_ledger WHERE {here} AND status <> 'cut' GROUP BY step_name, step_occurrence"
     )
+
+
+def _nearest_rank(share: float) -> str:
+    """A percentile that is one of the durations, as the aggregates have it."""
+    return f"CAST(percentile_disc({share}) WITHIN GROUP (ORDER BY duration_ns) AS BIGINT)"
 
 
 def step_groups(query: Query, here: str) -> tuple[StepGroup, ...]:
@@ -127,8 +129,8 @@ def step_groups(query: Query, here: str) -> tuple[StepGroup, ...]:
         query,
         StepGroup,
         "SELECT step_name, count(*) AS step_count, sum(duration_ns) AS duration_sum_ns, "
-        "min(duration_ns) AS duration_min_ns, CAST(percentile(duration_ns, 0.5) AS BIGINT) AS duration_p50_ns, "
-        "CAST(percentile(duration_ns, 0.99) AS BIGINT) AS duration_p99_ns, max(duration_ns) AS duration_max_ns "
+        f"min(duration_ns) AS duration_min_ns, {_nearest_rank(0.5)} AS duration_p50_ns, "
+        f"{_nearest_rank(0.99)} AS duration_p99_ns, max(duration_ns) AS duration_max_ns "
         f"FROM ({_slowest(here)}) GROUP BY step_name ORDER BY duration_sum_ns DESC, step_name LIMIT {MAX_SMALL}",
     )
 
@@ -148,13 +150,21 @@ def steps(query: Query, here: str, group: StepGroup) -> tuple[Step, ...]:
 
 
 def step_bins(query: Query, here: str, group: StepGroup) -> tuple[Bin, ...]:
-    """Histogram over all steps of the group, in bins of a width from the 1-2-5 series."""
-    width = nice_width(group.duration_max_ns - group.duration_min_ns, MAX_BINS)
+    """Histogram over all steps of the group, in bins of a width from the 1-2-5 series.
+
+    The width follows the 99th percentile; what lies far beyond it shares one last, wider bin.
+    """
+    width = nice_width(group.duration_p99_ns - group.duration_min_ns, MAX_BINS // 2)
+    last = (group.duration_min_ns // width + MAX_BINS) * width
+    low = f"least(duration_ns DIV {width} * {width}, {last})"
+    high = (
+        f"CASE WHEN low_ns < {last} THEN low_ns + {width} ELSE greatest(low_ns + {width}, {group.duration_max_ns}) END"
+    )
     return fetch(
         query,
         Bin,
-        f"SELECT low_ns, low_ns + {width} AS high_ns, count(*) AS count FROM (SELECT duration_ns DIV {width} * {width} "
-        f"AS low_ns FROM ({_slowest(here)}) WHERE step_name = {literal(group.step_name)}) "
+        f"SELECT low_ns, {high} AS high_ns, count(*) AS count FROM (SELECT {low} AS low_ns "
+        f"FROM ({_slowest(here)}) WHERE step_name = {literal(group.step_name)}) "
         f"GROUP BY low_ns ORDER BY low_ns LIMIT {MAX_SMALL}",
     )
 
@@ -225,7 +235,7 @@ def memops(query: Query, here: str) -> tuple[Memop, ...]:
     return fetch(query, Memop, sql)
 
 
-def annotations(query: Query, here: str) -> tuple[Annotation, ...]:
+def named_ranges(query: Query, here: str) -> tuple[Annotation, ...]:
     """Host annotations with the most time. A tool's copies of them on devices would count everything twice."""
     return fetch(
         query,

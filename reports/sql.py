@@ -34,7 +34,7 @@ def _character(c: str) -> str:
 
 def literals(texts: Iterable[str]) -> str:
     """A parenthesized list for IN; never empty, since IN () is no SQL."""
-    return "(" + ", ".join(map(literal, texts)) + ")" if texts else "(NULL)"
+    return "(" + (", ".join(map(literal, texts)) or "NULL") + ")"
 
 
 def columns(row_type: type) -> tuple[str, ...]:

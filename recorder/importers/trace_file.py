@@ -17,8 +17,9 @@ from tracelake.recorder.importers.columns import whole
 from tracelake.recorder.importers.events import Loss, NotATrace, TraceReader
 from tracelake.recorder.importers.kineto import KinetoSorter, Sorted, Span
 from tracelake.recorder.importers.processes import DEVICE_ONLY, assign
-from tracelake.recorder.segments import Manifest, SourceWriter, Staging, manifests, raw_root
+from tracelake.recorder.segments import SourceWriter, Staging
 from tracelake.schemas.catalog import table
+from tracelake.schemas.manifest import Manifest, manifests, raw_root
 from tracelake.schemas.render.arrow import arrow_schema
 
 VERSION = "kineto-1"

@@ -6,7 +6,7 @@ from tracelake.schemas.model import Column, Table, Type, Unit
 TABLE = Table(
     name="aggregates.annotation_stats",
     grain="one row per annotation name",
-    reads=("normalized.annotations", "normalized.kernels", "normalized.memops"),
+    reads=("normalized.annotations",),
     columns=(
         JOB_ID,
         ATTEMPT,
@@ -17,10 +17,10 @@ TABLE = Table(
         count("open_count", "Ranges that were never closed."),
         duration(
             "gpu_exclusive_ns",
-            "Union per device of events launched with it innermost, summed over devices.",
+            "Device time of events whose launch has it innermost, summed over its ranges.",
             nullable=True,
         ),
-        duration("gpu_time_ns", "The same with the ranges inside it.", nullable=True),
+        duration("gpu_time_ns", "The same with the ranges inside them.", nullable=True),
         duration("duration_sum_ns", "Sum of durations; overlaps count twice.", nullable=True),
         Column("duration_mean_ns", Type.DOUBLE, "Mean duration.", Unit.NANOSECOND, nullable=True),
         duration("duration_min_ns", "Shortest duration.", nullable=True),

@@ -22,10 +22,9 @@ TABLE = Table(
     reads=(
         "normalized.sources",
         "normalized.devices",
-        "normalized.kernels",
-        "normalized.memops",
-        "normalized.syncs",
         "normalized.annotations",
+        "aggregates.step_launches",
+        "aggregates.device_activity",
     ),
     columns=(
         JOB_ID,

@@ -26,6 +26,7 @@ TABLE = Table(
         "normalized.memops",
         "normalized.launches",
         "normalized.syncs",
+        "aggregates.step_launches",
     ),
     columns=(
         JOB_ID,

@@ -18,7 +18,7 @@ from tracelake.schemas.model import Column, Table, Type, one_of
 TABLE = Table(
     name="normalized.annotations",
     grain="one row per annotation",
-    reads=("raw.source", "raw.annotation"),
+    reads=("raw.source", "raw.annotation", "normalized.ranges", "normalized.kernels", "normalized.memops"),
     columns=(
         *WHERE,
         number("annotation_id", "Number of the annotation within its source."),
@@ -38,6 +38,13 @@ TABLE = Table(
         number(
             "step_occurrence", "Number of the step within its source and name, from 0; NULL for others.", nullable=True
         ),
+        duration(
+            "gpu_exclusive_ns",
+            "Union per device of events whose launch has it innermost, summed over devices; NULL without device events.",
+            nullable=True,
+        ),
+        duration("gpu_time_ns", "The same with the ranges inside it.", nullable=True),
+        duration("gpu_span_ns", "First start to last end of those events; NULL without any.", nullable=True),
         FLAGS,
     ),
     key=("job_id", "source_id", "annotation_id"),

@@ -6,7 +6,7 @@ from tracelake.schemas.model import Table
 TABLE = Table(
     name="normalized.devices",
     grain="one row per window and device with events",
-    reads=("raw.source", "normalized.kernels", "normalized.memops"),
+    reads=("raw.source", "raw.kernel", "raw.memop"),
     columns=(
         *WHERE,
         DEVICE_ID,

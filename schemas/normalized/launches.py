@@ -22,7 +22,7 @@ from tracelake.schemas.model import Table
 TABLE = Table(
     name="normalized.launches",
     grain="one row per host call",
-    reads=("raw.source", "raw.launch", "raw.sync", "raw.kernel", "raw.memop", "normalized.annotations"),
+    reads=("raw.source", "raw.launch", "raw.sync", "raw.kernel", "raw.memop", "normalized.ranges"),
     columns=(
         *WHERE,
         number("launch_id", "Number of the launch within its source."),

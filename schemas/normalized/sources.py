@@ -8,7 +8,14 @@ STATUSES = ("running", "complete", "incomplete", "degraded", "interrupted", "sup
 TABLE = Table(
     name="normalized.sources",
     grain="one row per recorded window of one process",
-    reads=("raw.source", "normalized.kernels", "normalized.memops", "normalized.launches"),
+    reads=(
+        "raw.source",
+        "normalized.kernels",
+        "normalized.memops",
+        "normalized.launches",
+        "normalized.ranges",
+        "operations.quarantine",
+    ),
     columns=(
         *WHERE,
         text("format", "What wrote the events."),

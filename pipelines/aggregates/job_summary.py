@@ -1,0 +1,209 @@
+"""The figures that a page opens with."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from tracelake.pipelines.functions.stats import nearest_rank
+from tracelake.pipelines.parameters import METRIC_VERSION
+
+_ATTEMPT = ["job_id", "attempt"]
+_LEDGER = (
+    "compute_ns",
+    "exposed_comm_ns",
+    "exposed_mem_ns",
+    "idle_ns",
+    "sync_idle_ns",
+    "comm_ns",
+    "overlapped_comm_ns",
+)
+_MOST_RANKS = 1_000
+
+
+def job_summary(
+    jobs: DataFrame,
+    sources: DataFrame,
+    devices: DataFrame,
+    device_ledger: DataFrame,
+    step_ledger: DataFrame,
+    kernel_stats: DataFrame,
+    launch_stats: DataFrame,
+    memop_stats: DataFrame,
+    precision_stats: DataFrame,
+    samples: DataFrame,
+) -> DataFrame:
+    """One row per attempt. A figure whose evidence is missing is NULL; `reasons` names why."""
+    joined = _windows(sources, jobs)
+    for facts in (
+        devices.groupBy(*_ATTEMPT).agg(F.countDistinct("device_id").alias("device_count")),
+        _ledger(device_ledger),
+        _steps(step_ledger),
+        _count(kernel_stats, "kernel_count").withColumnRenamed("duration_sum_ns", "kernel_sum_ns"),
+        _launches(launch_stats),
+        _count(memop_stats, "memop_count").drop("duration_sum_ns"),
+        _precision(precision_stats),
+        _samples(samples),
+    ):
+        joined = joined.join(facts, _ATTEMPT, "left")
+    for name in ("device_count", "step_count", "uncovered_step_count", "kernel_count", "launch_count", "memop_count",
+                 "kernel_sum_ns"):  # fmt: skip
+        joined = joined.withColumn(name, F.coalesce(name, F.lit(0)))
+    joined = joined.join(_ranks(sources), _ATTEMPT, "left")
+    return (
+        _missing(joined)
+        .withColumn("metric_version", F.lit(METRIC_VERSION))
+        .drop("ranks_usable", "gpu_reasons", "flags", "comm_ns", "overlapped_comm_ns", "status_rank")
+    )
+
+
+def _windows(sources: DataFrame, jobs: DataFrame) -> DataFrame:
+    order = F.array(*[F.lit(s) for s in ("complete", "superseded", "running", "interrupted", "incomplete", "degraded")])
+    grouped = sources.groupBy(*_ATTEMPT).agg(
+        F.max(F.array_position(order, F.col("status"))).alias("status_rank"),
+        F.collect_set("gpu_reason").alias("gpu_reasons"),
+        F.array_distinct(F.flatten(F.collect_set("flags"))).alias("flags"),
+        F.min("window_start_ns").alias("started_ns"),
+        F.max("window_end_ns").alias("ended_ns"),
+        F.count("*").alias("source_count"),
+        F.countDistinct("node_id").alias("node_count"),
+        F.max("world_size").cast("bigint").alias("world_size"),
+        F.sum("rows_read").alias("rows_read_count"),
+        F.sum("rows_quarantined").alias("rows_quarantined_count"),
+    )
+    expected = F.coalesce("world_size", F.col("job_world_size"))
+    known = jobs.select("job_id", F.col("world_size").cast("bigint").alias("job_world_size"))
+    return (
+        grouped.join(F.broadcast(known), "job_id", "left")
+        .withColumn("status", F.element_at(order, F.col("status_rank").cast("int")))
+        .withColumn("ranks_expected_count", expected)
+        .drop("world_size", "job_world_size")
+    )
+
+
+def _ledger(device_ledger: DataFrame) -> DataFrame:
+    """Over the windows that have numbers; withheld ones are in no numerator and no denominator, and said."""
+    windows = device_ledger.filter("scope = 'window' AND device_id IS NOT NULL")
+    counted = F.col("reason").isNull()
+    sums = windows.groupBy(*_ATTEMPT).agg(
+        F.sum(F.when(counted, F.col("window_ns"))).alias("device_time_ns"),
+        F.sum(F.when(~counted, F.col("window_ns"))).alias("withheld_ns"),
+        *[F.sum(name).alias(name) for name in _LEDGER],
+    )
+    busy = F.col("compute_ns") + F.col("exposed_comm_ns")
+    has_time = F.col("device_time_ns") > 0
+    return (
+        sums.withColumn(
+            "gpu_active_ratio", F.when(has_time, (busy + F.col("exposed_mem_ns")) / F.col("device_time_ns"))
+        )
+        .withColumn("kernel_busy_ratio", F.when(has_time, busy / F.col("device_time_ns")))
+        .withColumn("comm_overlap_ratio", F.when(F.col("comm_ns") > 0, F.col("overlapped_comm_ns") / F.col("comm_ns")))
+    )
+
+
+def _steps(step_ledger: DataFrame) -> DataFrame:
+    """Of the step name with the most time: the slowest rank's time per occurrence. Cut steps are left out."""
+    time = step_ledger.groupBy(*_ATTEMPT, "step_name").agg(F.sum("duration_ns").alias("spent"))
+    main = time.groupBy(*_ATTEMPT).agg(F.max_by("step_name", F.struct("spent", "step_name")).alias("step_name"))
+    of_main = step_ledger.join(F.broadcast(main), [*_ATTEMPT, "step_name"])
+    per_step = of_main.groupBy(*_ATTEMPT, "step_occurrence").agg(
+        F.max(F.when(F.col("status") != "cut", F.col("duration_ns"))).alias("step_ns"),
+        F.max((F.col("status") == "uncovered").cast("int")).alias("is_uncovered"),
+    )
+    return per_step.groupBy(*_ATTEMPT).agg(
+        F.count("step_ns").alias("step_count"),
+        F.sum("is_uncovered").alias("uncovered_step_count"),
+        nearest_rank("step_ns", 0.5).alias("step_median_ns"),
+        F.max("step_ns").alias("step_max_ns"),
+    )
+
+
+def _count(stats: DataFrame, count: str) -> DataFrame:
+    return stats.groupBy(*_ATTEMPT).agg(F.sum(count).alias(count), F.sum("duration_sum_ns").alias("duration_sum_ns"))
+
+
+def _launches(launch_stats: DataFrame) -> DataFrame:
+    grouped = launch_stats.groupBy(*_ATTEMPT).agg(
+        F.sum("launch_count").alias("launch_count"),
+        F.sum("producing_launch_count").alias("producing"),
+        F.sum("covered_launch_count").alias("covered"),
+    )
+    ratio = F.when(F.col("producing") > 0, F.col("covered") / F.col("producing"))
+    return grouped.withColumn("launch_coverage_ratio", ratio).drop("producing", "covered")
+
+
+def _precision(precision_stats: DataFrame) -> DataFrame:
+    compute = precision_stats.filter("kernel_class <> 'communication'")
+    time = F.sum("duration_sum_ns")
+    return compute.groupBy(*_ATTEMPT).agg(
+        F.when(time > 0, F.sum(F.col("is_tensor_core").cast("int") * F.col("duration_sum_ns")) / time).alias(
+            "tensor_core_ratio"
+        ),
+        F.when(time > 0, F.sum((F.col("precision") != "unknown").cast("int") * F.col("duration_sum_ns")) / time).alias(
+            "precision_known_ratio"
+        ),
+    )
+
+
+def _samples(samples: DataFrame) -> DataFrame:
+    core = samples.filter("entity_kind = 'core' AND metric = 'cpu_util_ratio'")
+    valid = F.when(F.col("is_valid"), F.col("value"))
+    nodes = core.groupBy(*_ATTEMPT, "node_id").agg(
+        F.avg(valid).alias("node_util"),
+        F.sum((valid > 0).cast("bigint")).alias("active"),
+        F.count(valid).alias("valid"),
+    )
+    cpu = nodes.groupBy(*_ATTEMPT).agg(
+        F.avg("node_util").alias("cpu_util_ratio"),
+        F.when(F.sum("valid") > 0, F.sum("active") / F.sum("valid")).alias("cpu_active_ratio"),
+    )
+    gpu = (
+        samples.filter("entity_kind = 'device' AND metric = 'gpu_util_ratio'")
+        .groupBy(*_ATTEMPT)
+        .agg(
+            F.avg(valid).alias("gpu_util_sampled_ratio"),
+            F.avg(F.col("is_valid").cast("double")).alias("gpu_util_sampled_coverage_ratio"),
+        )
+    )
+    return cpu.join(gpu, _ATTEMPT, "full")
+
+
+def _ranks(sources: DataFrame) -> DataFrame:
+    """Ranks seen, and those that two overlapping windows claim: both are kept, and the rank counts as missing."""
+    in_time = Window.partitionBy(*_ATTEMPT, "rank").orderBy("window_start_ns", "source_id")
+    reach = F.max("window_end_ns").over(in_time.rowsBetween(Window.unboundedPreceding, -1))
+    clash = F.coalesce(reach > F.col("window_start_ns"), F.lit(False))
+    ranks = sources.filter("rank IS NOT NULL AND status <> 'superseded'").withColumn("is_clash", clash)
+    per_rank = ranks.groupBy(*_ATTEMPT, "rank").agg(F.max("is_clash").alias("is_clash"))
+    rank = F.col("rank").cast("bigint")
+    return per_rank.groupBy(*_ATTEMPT).agg(
+        F.array_sort(F.collect_list(rank)).alias("ranks_present"),
+        F.array_sort(F.collect_list(F.when(~F.col("is_clash"), rank))).alias("ranks_usable"),
+        F.array_sort(F.collect_list(F.when(F.col("is_clash"), rank))).alias("conflicting_ranks"),
+    )
+
+
+def _missing(rows: DataFrame) -> DataFrame:
+    none = F.array().cast("array<bigint>")
+    present = F.coalesce("ranks_present", none)
+    last = F.least(F.col("ranks_expected_count") - 1, F.lit(_MOST_RANKS - 1))
+    every = F.when(F.col("ranks_expected_count") > 0, F.sequence(F.lit(0).cast("bigint"), last)).otherwise(none)
+    return (
+        rows.withColumn("ranks_seen_count", F.size(F.coalesce("ranks_usable", none)))
+        .withColumn("missing_ranks", F.array_except(every, present))
+        .withColumn("conflicting_ranks", F.coalesce("conflicting_ranks", none))
+        .withColumn("reasons", _reasons())
+        .drop("ranks_present")
+    )
+
+
+def _reasons() -> Column:
+    more = F.array_compact(
+        F.array(
+            F.when(F.size("missing_ranks") > 0, F.lit("missing_ranks")),
+            F.when(F.size("conflicting_ranks") > 0, F.lit("conflicting_ranks")),
+            F.when(F.col("uncovered_step_count") > 0, F.lit("uncovered_steps")),
+            F.when(F.col("rows_quarantined_count") > 0, F.lit("quarantined_rows")),
+        )
+    )
+    return F.array_sort(F.array_distinct(F.concat("gpu_reasons", "flags", more)))

@@ -1,0 +1,140 @@
+"""What each step is made of."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from tracelake.pipelines.functions.activity import clipped, closed_steps, device_events
+from tracelake.pipelines.functions.intervals import open_then, sliced, sweep
+from tracelake.pipelines.functions.where import SOURCE_KEY
+from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
+
+# Label of an interval -> column of the first class that is live, in order of precedence.
+_CLASSES = {
+    "comp": "compute_ns",
+    "comm": "exposed_comm_ns",
+    "memcpy": "memcpy_ns",
+    "memset": "memset_ns",
+    "runtime": "runtime_ns",
+    "data_loading": "data_loading_ns",
+    "host_work": "host_work_ns",
+}
+_STEP = [*SOURCE_KEY, "step_name", "step_occurrence"]
+
+
+def step_ledger(
+    sources: DataFrame,
+    annotations: DataFrame,
+    kernels: DataFrame,
+    memops: DataFrame,
+    launches: DataFrame,
+    syncs: DataFrame,
+    step_launches: DataFrame,
+    parameters: Parameters = DEFAULT,
+) -> DataFrame:
+    """Each instant of a step goes to the first live class; the classes and `other_ns` sum to duration_ns.
+
+    Device work of the process's devices is clipped to the step. Runtime calls and annotated host work count on any
+    thread of the process, data loading only on the thread that runs the steps (elsewhere it runs ahead and holds
+    nobody). Steps that a cut capture does not reach, and steps with launches but no device events, have no classes.
+    """
+    steps = closed_steps(annotations, sources)
+    live = _live(sources, annotations, kernels, memops, launches, syncs, parameters)
+    sums = _sums(clipped(live, sources), steps)
+    named = steps.withColumnRenamed("name", "step_name").withColumnRenamed("index", "step_index")
+    launched = step_launches.drop("attempt", "metric_version")
+    facts = named.join(sums, _STEP, "left").join(launched, _STEP, "left")
+    return _numbered(_judged(facts), sources).withColumn("metric_version", F.lit(METRIC_VERSION)).select(
+        "job_id", "attempt", "source_id", "node_id", "rank", "step_name", "step_index", "step_occurrence", "start_ns",
+        "duration_ns", *_CLASSES.values(), "other_ns", "gpu_time_ns", "launch_count", "status", "reason",
+        "metric_version",
+    )  # fmt: skip
+
+
+def _live(
+    sources: DataFrame,
+    annotations: DataFrame,
+    kernels: DataFrame,
+    memops: DataFrame,
+    launches: DataFrame,
+    syncs: DataFrame,
+    parameters: Parameters,
+) -> DataFrame:
+    """Everything that can be live in a step, as (source, label, start_ns, end_ns)."""
+    columns = [*SOURCE_KEY, "label", "start_ns", "end_ns"]
+    device = device_events(kernels, memops).select(*columns)
+    runtime = F.lit("runtime").alias("label")
+    calls = launches.select(*SOURCE_KEY, runtime, "start_ns", "end_ns")
+    waits = syncs.filter("thread_id IS NOT NULL").select(*SOURCE_KEY, runtime, "start_ns", "end_ns")
+    host = annotations.filter("side = 'host' AND NOT is_step AND is_closed")
+    threads = annotations.filter("is_step").groupBy(*SOURCE_KEY).agg(F.min("thread_id").alias("step_thread_id"))
+    loads = reduce(
+        lambda either, pattern: either | F.lower("name").rlike(pattern),
+        parameters.data_loading_patterns,
+        F.lit(False),
+    )
+    on_step_thread = F.col("thread_id").eqNullSafe(F.col("step_thread_id"))
+    label = F.when(loads & on_step_thread, F.lit("data_loading")).otherwise(F.lit("host_work"))
+    work = host.join(F.broadcast(threads), SOURCE_KEY).filter(~loads | on_step_thread).withColumn("label", label)
+    return device.unionByName(calls).unionByName(waits).unionByName(work.select(*columns))
+
+
+def _sums(live: DataFrame, steps: DataFrame) -> DataFrame:
+    marks = steps.select(*SOURCE_KEY, F.lit("step").alias("label"), "start_ns", "end_ns")
+    both = live.select(*marks.columns).unionByName(marks)
+    stretches = sweep(sliced(both, "start_ns", "end_ns"), [*SOURCE_KEY, "slice"], [*_CLASSES, "step"])
+    value = F.struct(F.col("name").alias("step_name"), "step_occurrence").alias("value")
+    inside = stretches.filter("step").withColumn("at_ns", F.col("start_ns"))
+    placed = open_then(inside, steps.select(*SOURCE_KEY, value, "start_ns", "end_ns"), SOURCE_KEY, "step_id")
+    length = F.col("end_ns") - F.col("start_ns")
+    sums, higher = [], F.lit(False)
+    for label, column in _CLASSES.items():
+        sums.append(F.sum(F.when(F.col(label) & ~higher, length).otherwise(0)).alias(column))
+        higher = higher | F.col(label)
+    grouped = placed.filter("step_id IS NOT NULL").groupBy(*SOURCE_KEY, "step_id").agg(*sums)
+    return grouped.select(*SOURCE_KEY, "step_id.*", *_CLASSES.values())
+
+
+def _judged(facts: DataFrame) -> DataFrame:
+    uncovered = F.coalesce("is_uncovered", F.lit(False))
+    status = F.when(F.col("is_cut"), F.lit("cut")).when(uncovered, F.lit("uncovered")).otherwise(F.lit("complete"))
+    withheld = F.when(F.col("gpu_reason") != "no_gpu_activity_captured", F.col("gpu_reason"))
+    reason = F.when(F.col("is_cut"), F.lit("capture_cut")).otherwise(
+        F.coalesce(F.when(uncovered, F.lit("uncovered")), withheld)
+    )
+    known = reason.isNull()
+    classes = {name: F.when(known, F.coalesce(name, F.lit(0))) for name in _CLASSES.values()}
+    total: Column = reduce(lambda a, b: a + b, classes.values())
+    gpu = F.when(F.col("gpu_reason").isNull() & ~uncovered, F.coalesce("gpu_time_ns", F.lit(0)))
+    count = F.coalesce("launch_count", F.lit(0))
+    return facts.withColumns(
+        {
+            "status": status,
+            "reason": reason,
+            **classes,
+            "other_ns": F.col("duration_ns") - total,
+            "gpu_time_ns": gpu,
+            "launch_count": count,
+        }
+    )
+
+
+def _numbered(steps: DataFrame, sources: DataFrame) -> DataFrame:
+    """Occurrences count on over the windows of one process: each adds the steps of the attempt's earlier ones."""
+    process = ["job_id", "attempt", "step_name", "process"]
+    who = F.coalesce(F.concat(F.lit("rank "), F.col("rank").cast("string")), F.concat_ws(" ", "node_id", "process_id"))
+    windows = sources.select(*SOURCE_KEY, who.alias("process"))
+    owned = steps.join(F.broadcast(windows), SOURCE_KEY)
+    counts = owned.groupBy(*process, "source_id", "window_start_ns", "window_end_ns").agg(F.count("*").alias("steps"))
+    before = (
+        Window.partitionBy(*process).orderBy("window_start_ns", "source_id").rowsBetween(Window.unboundedPreceding, -1)
+    )
+    # Windows that overlap are not one process's past: each then counts from 0.
+    overlaps = F.max("window_end_ns").over(before) > F.col("window_start_ns")
+    offset = F.when(F.coalesce(overlaps, F.lit(False)), 0).otherwise(F.coalesce(F.sum("steps").over(before), F.lit(0)))
+    offsets = counts.select(*process, "source_id", offset.alias("offset"))
+    joined = owned.join(F.broadcast(offsets), [*process, "source_id"])
+    return joined.withColumn("step_occurrence", F.col("step_occurrence") + F.col("offset"))

@@ -1,0 +1,58 @@
+"""Where an event happened: the columns that every event table opens with, and the device's identity."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+SOURCE_KEY = ["job_id", "source_id"]
+_DEVICES = (
+    "array<struct<index:bigint,uuid:string,name:string,memory_bytes:bigint,sm_count:bigint,compute_capability:string>>"
+)
+
+
+def one_per_window(source: DataFrame) -> DataFrame:
+    """raw.source with one row per window: the closing row where there is one. Adds `is_closed`."""
+    rows = F.struct(*[F.col(name) for name in source.columns])
+    is_close = (F.col("phase") == "close").cast("int")
+    best = source.groupBy(*SOURCE_KEY).agg(F.max_by(rows, is_close).alias("row"))
+    return best.select("row.*").withColumn("is_closed", F.col("phase") == "close")
+
+
+def with_where(events: DataFrame, source: DataFrame) -> DataFrame:
+    """Events with day, attempt, node_id and rank of their window."""
+    where = one_per_window(source).select(*SOURCE_KEY, "day", "attempt", "node_id", "rank")
+    return events.join(F.broadcast(where), SOURCE_KEY)
+
+
+def listed_devices(source: DataFrame) -> DataFrame:
+    """(job_id, source_id, device_index, device_uuid, name, memory_bytes, sm_count, compute_capability)."""
+    listed = F.explode(F.from_json("devices", _DEVICES)).alias("device")
+    device = one_per_window(source).select(*SOURCE_KEY, listed)
+    return device.select(
+        *SOURCE_KEY,
+        F.col("device.index").alias("device_index"),
+        F.col("device.uuid").alias("device_uuid"),
+        *[F.col(f"device.{name}").alias(name) for name in ("name", "memory_bytes", "sm_count", "compute_capability")],
+    ).dropDuplicates([*SOURCE_KEY, "device_index"])
+
+
+def with_device(events: DataFrame, source: DataFrame) -> DataFrame:
+    """Events of `with_where` with device_id: UUID, else node and index, else rank (or source) and index.
+
+    Without UUID and node, "GPU 0" of two ranks are two devices.
+    """
+    uuids = listed_devices(source).select(*SOURCE_KEY, "device_index", "device_uuid")
+    joined = events.join(F.broadcast(uuids), [*SOURCE_KEY, "device_index"], "left")
+    return joined.withColumn("device_id", _device_id()).drop("device_uuid")
+
+
+def _device_id() -> Column:
+    index = F.concat(F.lit("/gpu"), F.coalesce(F.col("device_index").cast("string"), F.lit("?")))
+    source = F.concat_ws("-", F.substring("source_id", 1, 12), F.element_at(F.split("source_id", "-"), -1))
+    return F.coalesce(
+        F.col("device_uuid"),
+        F.concat(F.col("node_id"), index),
+        F.concat(F.lit("rank"), F.col("rank").cast("string"), index),
+        F.concat(source, index),
+    )

@@ -1,0 +1,143 @@
+"""What a run takes in: the windows that the ledger lacks, their segments checked, their rows checked at the door."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tracelake.pipelines import checks
+from tracelake.pipelines.lake import Lake, one_of
+from tracelake.schemas.catalog import table
+from tracelake.schemas.manifest import EVENT_KINDS, Manifest, Segment, manifests, raw_root
+from tracelake.schemas.render.arrow import arrow_schema
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A segment that cannot be used, and why."""
+
+    window: Window
+    segment: Segment
+    reason: str
+
+
+@dataclass(frozen=True)
+class Window:
+    """One manifest, and its identity: a changed one is taken in again."""
+
+    manifest: Manifest
+    path: str
+    sha256: str
+
+    @property
+    def bytes(self) -> int:
+        return sum(segment.bytes for segment in self.manifest.segments)
+
+
+def windows(lake: Lake, job_id: str | None = None) -> list[Window]:
+    """Every window of the lake or of a job, those that a later file supersedes left out. Raises ValueError."""
+    root = raw_root(lake.root)
+    found = [
+        Window(manifest, path, hashlib.sha256((root / path).read_bytes()).hexdigest())
+        for path, manifest in manifests(root, job_id)
+    ]
+    gone = {(w.manifest.job_id, source) for w in found for source in w.manifest.supersedes}
+    return [w for w in found if (w.manifest.job_id, w.manifest.source_id) not in gone]
+
+
+def pending(lake: Lake, spark: SparkSession, *, job_id: str | None = None, day: str | None = None) -> list[Window]:
+    """Windows that the `files` ledger lacks or knows by another manifest, oldest day first."""
+    ledger = lake.read(spark, "operations.files")
+    if job_id:
+        ledger = ledger.filter(one_of("job_id", [job_id]))
+    known = {
+        (row["job_id"], row["source_id"], row["manifest_sha256"])
+        for row in ledger.select("job_id", "source_id", "manifest_sha256").toLocalIterator()
+    }
+    fresh = [
+        window
+        for window in windows(lake, job_id)
+        if (window.manifest.job_id, window.manifest.source_id, window.sha256) not in known
+        and (day is None or window.manifest.day == day)
+    ]
+    return sorted(fresh, key=lambda w: (w.manifest.day, w.manifest.job_id, w.manifest.source_id))
+
+
+class Intake:
+    """The raw rows of one batch: segments that are whole, rows that can be."""
+
+    def __init__(self, lake: Lake, spark: SparkSession, batch: list[Window]) -> None:
+        self.lake, self.spark, self.batch = lake, spark, batch
+        self.root = raw_root(lake.root)
+
+    @cached_property
+    def _checked(self) -> tuple[dict[str, list[Path]], list[Broken]]:
+        """Paths by kind, and the segments whose footer, schema or row count is wrong."""
+        paths: dict[str, list[Path]] = {}
+        broken = []
+        for window in self.batch:
+            for segment in window.manifest.segments:
+                reason = _why_broken(self.root / segment.path, segment)
+                if reason:
+                    broken.append(Broken(window, segment, reason))
+                else:
+                    paths.setdefault(segment.kind, []).append(self.root / segment.path)
+        return paths, broken
+
+    @property
+    def broken(self) -> list[Broken]:
+        return self._checked[1]
+
+    def all_rows(self, kind: str) -> DataFrame:
+        """Rows of a kind as they lie in raw."""
+        return self.lake.read_raw(self.spark, kind, self._checked[0].get(kind, []))
+
+    def raw(self, kind: str) -> DataFrame:
+        """Rows of a kind that hold: an impossible time would poison every table after this one."""
+        return (
+            checks.split(self.all_rows(kind), table(f"raw.{kind}"))[0] if kind in EVENT_KINDS else self.all_rows(kind)
+        )
+
+    def failing(self, kind: str) -> DataFrame:
+        """Rows of a kind that do not hold, with `reason`."""
+        return checks.split(self.all_rows(kind), table(f"raw.{kind}"))[1]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [kind for kind in self._checked[0] if kind in EVENT_KINDS]
+
+    def raw_of_jobs(self, kind: str) -> DataFrame:
+        """Rows of a small kind (source) of all windows of the batch's jobs, taken in now or before."""
+        jobs = sorted({window.manifest.job_id for window in self.batch})
+        paths = [
+            self.root / segment.path
+            for job in jobs
+            for window in windows(self.lake, job)
+            for segment in window.manifest.segments
+            if segment.kind == kind and (self.root / segment.path).is_file()
+        ]
+        return self.lake.read_raw(self.spark, kind, paths).filter(F.col("job_id").isin(jobs))
+
+
+def _why_broken(path: Path, segment: Segment) -> str | None:
+    if not path.is_file():
+        return "segment_missing"
+    try:
+        with pq.ParquetFile(path) as file:
+            rows, schema = file.metadata.num_rows, file.schema_arrow
+    except (pa.ArrowException, OSError):
+        return "segment_unreadable"
+    if rows != segment.rows:
+        return "segment_row_count"
+    declared = arrow_schema(table(f"raw.{segment.kind}"))
+    for name in schema.names:
+        if name in declared.names and schema.field(name).type != declared.field(name).type:
+            return "segment_schema"
+    return None

@@ -1,0 +1,160 @@
+"""What every number on a page means. Labels link here; the page opens the text in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    title: str
+    text: str
+
+
+_DEVICES = {
+    "gpu-active": Definition(
+        "GPU active",
+        "Share of the recorded window in which a device runs anything: a kernel, a copy or a fill. Overlapping work "
+        "counts once. For a job, active time over the recorded time of all devices; windows whose device numbers are "
+        "withheld are in neither.",
+    ),
+    "kernel-busy": Definition(
+        "Kernel busy", "Share of the recorded window in which a device runs a kernel; copies and fills do not count."
+    ),
+    "compute": Definition("Compute", "Time in which a device runs at least one kernel that is not communication."),
+    "exposed-comm": Definition(
+        "Exposed communication",
+        "Time in which a device runs a communication kernel and no compute kernel: communication that nothing hides.",
+    ),
+    "exposed-mem": Definition(
+        "Exposed memory", "Time in which a device only copies or fills memory, with no kernel beside it."
+    ),
+    "sync-idle": Definition(
+        "Synchronization",
+        "Idle device time during which a thread of the process sits in a blocking synchronization call.",
+    ),
+    "other-idle": Definition("Other idle", "Device time with no activity and no blocking synchronization."),
+    "device-ledger": Definition(
+        "Device time",
+        "Each instant of a device's window belongs to the first that applies of compute, exposed communication, "
+        "exposed memory, synchronization, other idle. The parts sum to the window exactly, in whole nanoseconds.",
+    ),
+    "window": Definition(
+        "Recorded window",
+        "From start to stop as the recorder says; for imported files, from the first event to the end of the last. "
+        "A capture that was cut ends at its last device event. Gaps between windows are in no denominator.",
+    ),
+    "comm-overlap": Definition(
+        "Communication overlap",
+        "Share of communication kernel time with a compute kernel running beside it. Unknown without communication.",
+    ),
+    "launch-coverage": Definition(
+        "Launch coverage",
+        "Share of the calls that should start a kernel for which a kernel was recorded; calls under stream capture are "
+        "left out. Below 95 % the device numbers of that window are withheld, since lost kernels would look like idle "
+        "time (low_launch_coverage).",
+    ),
+    "gpu-util-sampled": Definition(
+        "GPU utilization, sampled",
+        "The driver's own reading: share of its sampling period with any kernel running. It is another metric than "
+        "GPU active, averages valid samples only and stands next to their share.",
+    ),
+    "cpu-util": Definition("CPU utilization", "Mean over a node's cores of its valid samples."),
+    "cpu-active": Definition("CPU active", "Share of a node's valid CPU samples that are above 0."),
+    "buckets": Definition(
+        "Utilization over time",
+        "The window is cut into buckets and the metric computed in each. Hatched stretches were not recorded, or "
+        "their numbers are withheld; they are not 0. A node's value is the mean over its devices.",
+    ),
+}
+_STEPS = {
+    "step-time": Definition(
+        "Step time",
+        "Duration of the step's annotation on its host thread. Across ranks, a step takes as long as on its slowest "
+        "rank. Steps cut by the end of the recording do not count; one with launches but no device event has a time "
+        "and no parts.",
+    ),
+    "step-median": Definition("Median step time", "Median over the steps of the slowest rank's step time."),
+    "step-bins": Definition(
+        "Step-time distribution",
+        "Count of steps by the slowest rank's step time. Bins are half-open; their width is 1, 2 or 5 times a power "
+        "of ten.",
+    ),
+    "step-ledger": Definition(
+        "What a step is made of",
+        "Each instant of a step goes to the first that applies of compute kernel, exposed communication, copy or "
+        "fill, runtime call, data loading, other annotated host work, other. The parts sum to the step time exactly.",
+    ),
+}
+_KERNELS = {
+    "kernel-time": Definition(
+        "Kernel time, sum",
+        "Sum of the durations of a kernel's executions on all devices. Kernels that run side by side both count in "
+        "full, so sums may exceed the window. A kernel that outlasts the next one of its stream is cut there.",
+    ),
+    "kernel-share": Definition("Share of kernel time", "Kernel time over the sum of the durations of all kernels."),
+    "kernel-class": Definition(
+        "Kernel class",
+        "What kind of work a kernel does, from a versioned, ordered list of rules on its function name.",
+    ),
+    "launch-count": Definition("Executions", "How often a kernel ran; launches through one graph count one by one."),
+    "percentile": Definition("Mean, median, p99", "Over single durations; p99 is exceeded by one in a hundred."),
+    "precision": Definition(
+        "Precision",
+        "Input type of a kernel's math. From the data type of the operator or collective that it belongs to where "
+        "that is known, else from its name, else unknown. Shares are of compute kernel time, communication left out.",
+    ),
+    "tensor-core": Definition(
+        "Tensor cores", "Share of compute kernel time in kernels that use tensor or matrix cores, by the rule list."
+    ),
+}
+_HOST = {
+    "memop-time": Definition("Time of memory operations", "Sum of the durations of copies or fills of one kind."),
+    "memop-bytes": Definition("Bytes", "Bytes moved or filled by the operations whose size is known."),
+    "memop-rate": Definition("Rate", "Those bytes over the duration of the same operations; 1 GB/s is 10⁹ B/s."),
+    "launches": Definition("Launches", "Host calls that start device work: kernels, graphs, copies and fills."),
+    "launch-delay": Definition(
+        "Launch delay",
+        "From the start of a launch to the start of the first thing that it started. Negative delays, which the clocks "
+        "forbid, are counted and never averaged.",
+    ),
+    "short-kernel": Definition("Kernels shorter than their launch", "Kernels that take less time than their call."),
+    "slow-launch": Definition("Slow launch", "A call that takes more than 50 µs of host time."),
+    "long-delay": Definition("Long delay", "A delay above 100 µs although the stream was free."),
+    "before-launch": Definition(
+        "Before its launch",
+        "Device work that seems to start before the call that started it: the device's clock is off. Such delays are "
+        "unknown and no time is shifted silently.",
+    ),
+    "annotation": Definition(
+        "Annotation",
+        "A range that the program named, by its name without a trailing number. The sum of durations counts nested "
+        "ranges of one name twice; ranges never closed have no duration.",
+    ),
+    "gpu-time": Definition(
+        "GPU time of an annotation",
+        "Device time, overlaps counted once per device, of the work launched while it was open, ranges inside it "
+        "included. Late execution does not move it.",
+    ),
+}
+_RECORD = {
+    "status": Definition(
+        "Capture status",
+        "The worst of the windows: complete; running; incomplete (cut, interrupted, or ranks missing); degraded "
+        "(losses or failed guards make numbers doubtful).",
+    ),
+    "rows": Definition(
+        "Rows", "Every row read is stored, quarantined, dropped as an exact copy or skipped by kind: the four add up."
+    ),
+    "quarantine": Definition(
+        "Quarantine",
+        "Rows that cannot be true, or cannot be read, set aside with place, reason and remedy. Above 1 % of the rows "
+        "a job is not published.",
+    ),
+    "ranks": Definition(
+        "Ranks",
+        "Ranks with a usable window, of those that the job should have. Two overlapping windows that claim one rank "
+        "are both kept and count as missing where ranks are compared.",
+    ),
+}
+DEFINITIONS = {**_DEVICES, **_STEPS, **_KERNELS, **_HOST, **_RECORD}

@@ -1,0 +1,71 @@
+"""The job report: one self-contained page about one attempt of one job."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+from tracelake.reports import format as f
+from tracelake.reports.data import JobData
+from tracelake.reports.page import Page, Panel, definitions
+from tracelake.reports.panels import annotations as annotation_panel
+from tracelake.reports.panels import (
+    devices,
+    header,
+    info,
+    kernels,
+    launches,
+    memory,
+    precision,
+    quality,
+    steps,
+    utilization,
+)
+
+_RAIL = (
+    ("Result", (("figures", "Key figures"),)),
+    ("Devices", (("devices", "Device time"), ("utilization", "Utilization"))),
+    (
+        "Program",
+        (
+            ("steps", "Steps"),
+            ("kernels", "Kernels"),
+            ("precision", "Precision"),
+            ("memory", "Memory"),
+            ("launches", "Launches"),
+            ("annotations", "Annotations"),
+        ),
+    ),
+    ("Record", (("job", "Job"), ("quality", "Capture quality"), ("definitions", "Definitions"))),
+)
+
+
+def job_page(data: JobData, *, made_ns: int) -> str:
+    """The page as HTML. made_ns is the time that its foot states."""
+    beside = [memory.panel(data), launches.panel(data)]
+    before: list[Panel] = [*devices.panels(data), utilization.panel(data), *steps.panels(data), kernels.panel(data)]
+    after = [annotation_panel.panel(data), info.panel(data), quality.panel(data), definitions()]
+    middle = precision.panel(data)
+    stack = f'<div class="c7 stack">{"".join(p.html() for p in beside)}</div>'
+    body = (
+        header.title(data)
+        + header.banner(data)
+        + f'<div class="grid">{header.key_figures(data)}{"".join(p.html() for p in before)}{middle.html()}{stack}'
+        + f"{''.join(p.html() for p in after)}</div>{_foot(data, made_ns)}"
+    )
+    charts = {key: chart for p in (*before, middle, *beside, *after) for key, chart in p.charts.items()}
+    crumbs = ("Jobs", *((data.job.project,) if data.job.project else ()), data.job.job_id)
+    return Page(data.job.job_id, crumbs, _RAIL, body, charts).html()
+
+
+def _foot(data: JobData, made_ns: int) -> str:
+    try:
+        program = version("tracelake")
+    except PackageNotFoundError:  # run from a folder that was never installed
+        program = "unknown version"
+    parts = (
+        f"tracelake {program}",
+        f"metric_version {data.summary.metric_version}",
+        f"made {f.utc(made_ns)}",
+        "All times UTC. 1 s = 1 000 ms. KiB = 1 024 B.",
+    )
+    return f'<footer class="endnote">{"".join(f"<span>{p}</span>" for p in parts)}</footer>'

@@ -1,0 +1,1 @@
+"""The sections of a job page, a module each."""

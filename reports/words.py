@@ -1,0 +1,139 @@
+"""Words for what the tables hold as codes: classes with their colours, states, reasons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracelake.schemas.normalized.kernels import PRECISIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a whole: its column, the word for it, its colour token and the definition behind it."""
+
+    column: str
+    word: str
+    token: str
+    definition: str
+
+
+LEDGER = (
+    Part("compute_ns", "compute", "--compute", "compute"),
+    Part("exposed_comm_ns", "exposed communication", "--exposed-comm", "exposed-comm"),
+    Part("exposed_mem_ns", "exposed memory", "--exposed-mem", "exposed-mem"),
+    Part("sync_idle_ns", "synchronization", "--sync", "sync-idle"),
+    Part("other_idle_ns", "other idle", "--idle", "other-idle"),
+)
+STEP = (
+    Part("compute_ns", "compute kernel", "--compute", "step-ledger"),
+    Part("exposed_comm_ns", "exposed communication", "--exposed-comm", "step-ledger"),
+    Part("exposed_mem_ns", "memcpy, memset", "--exposed-mem", "step-ledger"),
+    Part("runtime_ns", "runtime call", "--runtime", "step-ledger"),
+    Part("data_loading_ns", "data loading", "--data-loading", "step-ledger"),
+    Part("host_work_ns", "other host work", "--host", "step-ledger"),
+    Part("other_ns", "other", "--other", "step-ledger"),
+)
+
+PRECISION_TOKENS = {
+    "fp64": "--compile",
+    "fp32": "--compute",
+    "tf32": "--runtime",
+    "bf16": "--sync",
+    "fp16": "--exposed-comm",
+    "fp8": "--data-loading",
+    "fp4": "--redone",
+    "int8": "--dependency",
+    "int32": "--checkpoint",
+    "unknown": "--unknown",
+}
+assert set(PRECISION_TOKENS) == set(PRECISIONS)
+
+EVIDENCE = {
+    "operator": "operator's data type",
+    "collective": "collective's data type",
+    "name": "kernel name",
+    "none": "none, so unknown",
+}
+
+METRICS = {
+    "gpu_active_ratio": ("GPU active", "gpu-active"),
+    "kernel_busy_ratio": ("kernel busy", "kernel-busy"),
+    "compute_ratio": ("compute", "compute"),
+    "exposed_comm_ratio": ("exposed communication", "exposed-comm"),
+    "gpu_util_sampled_ratio": ("GPU utilization, sampled", "gpu-util-sampled"),
+    "cpu_util_ratio": ("CPU utilization", "cpu-util"),
+}
+
+DIRECTIONS = {
+    "htod": "host → device",
+    "dtoh": "device → host",
+    "dtod": "device → device",
+    "ptop": "device → other device",
+    "htoh": "host → host",
+}
+
+FORMATS = {"kineto": "PyTorch profiler (Kineto)", "recorder": "tracelake recorder"}
+
+STATES = {
+    "in_progress": ("info", "in progress"),
+    "completed": ("good", "completed"),
+    "failed": ("bad", "failed"),
+    "stopping": ("warn", "stopping"),
+    "stopped": ("warn", "stopped"),
+    "unknown": ("off", "end not recorded"),
+}
+QUALITY = {
+    "complete": ("good", "capture complete"),
+    "running": ("info", "still recording"),
+    "incomplete": ("warn", "capture incomplete"),
+    "interrupted": ("warn", "recording interrupted"),
+    "degraded": ("bad", "capture degraded"),
+    "superseded": ("off", "superseded"),
+}
+
+REASONS = {
+    "low_launch_coverage": "fewer than 95 % of the launches have their kernel, so idle time cannot be told from loss",
+    "gpu_capture_failed": "launches were recorded but no device event: the device tracer failed",
+    "no_gpu_activity_captured": "neither launches nor device events were recorded",
+    "partly_withheld": "some windows have no device numbers",
+    "missing_ranks": "some ranks of the job have no usable window",
+    "conflicting_ranks": "overlapping windows claim the same rank",
+    "rank_missing": "the input does not give the rank",
+    "process_missing": "the input does not say which process the events belong to",
+    "uncovered": "launches without any device event",
+    "uncovered_steps": "some steps have launches without any device event",
+    "quarantined_rows": "some rows were set aside",
+    "orphans": "some device events have no launch",
+    "before_launch": "some device work seems to start before its launch: the device's clock is off",
+    "file_cut": "the file ends before its end",
+    "gzip_cut": "the compressed file ends before its end",
+    "gzip_damaged": "the compressed file is damaged",
+    "file_damaged": "a stretch of the file could not be read",
+    "unreadable_trailer": "the end of the file, after the events, could not be read",
+    "token_not_json": "values that are no JSON, such as NaN, were read as unknown",
+    "control_byte": "control bytes inside texts were escaped",
+    "not_utf8": "bytes that are no UTF-8 were escaped",
+    "interrupted": "recording ended without a closing row: the process was killed, or it still runs",
+    "superseded": "a later, fuller file of the same window replaced it",
+    "capture_cut": "the recording ends inside the step",
+    "too_few_steps": "too few steps for statistics",
+    "no_steps": "no step markers were recorded",
+    "inferred": "steps were inferred from the rhythm of launches",
+    "not_sampled": "no samples were taken",
+    "mig": "the driver gives no utilization under MIG",
+}
+
+
+def reason(code: str | None) -> str:
+    """The sentence behind a reason code; the code itself stands beside it on the page."""
+    return REASONS.get(code or "", "the reason is its code")
+
+
+def short_device(name: str) -> str:
+    """
+    >>> short_device("NVIDIA Tesla V100-SXM2-32GB"), short_device("NVIDIA H100 80GB HBM3")
+    ('V100-SXM2-32GB', 'H100 80GB HBM3')
+    """
+    for maker in ("NVIDIA ", "Tesla ", "AMD Instinct "):
+        name = name.removeprefix(maker)
+    return name

@@ -1,0 +1,210 @@
+"""Pieces of hand-made jobs: rows with believable numbers that agree with each other."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import fields, replace
+from typing import Any
+
+from tracelake.reports.format import nice_width
+from tracelake.reports.metric_rows import (
+    Annotation,
+    AnnotationBin,
+    Bin,
+    Cell,
+    Device,
+    Kernel,
+    Launch,
+    Memop,
+    Precision,
+    StepGroup,
+)
+
+US, MS, S = 1_000, 1_000_000, 1_000_000_000
+BUCKETS = 120
+_PARTS = ("compute_ns", "exposed_comm_ns", "exposed_mem_ns", "idle_ns", "sync_idle_ns")
+_STEP_PARTS = (
+    "compute_ns", "exposed_comm_ns", "memcpy_ns", "memset_ns", "runtime_ns", "data_loading_ns", "host_work_ns",
+)  # fmt: skip
+
+
+def make(row_type: type, **known: Any) -> Any:
+    """A row with the named fields; the others are NULL, 0 or empty."""
+    blanks = {"int": 0, "float": 0.0, "str": "", "bool": False, "list[str]": [], "list[int]": [], "dict[str, str]": {}}
+    values = {x.name: blanks.get(str(x.type)) for x in fields(row_type)}
+    return row_type(**(values | known))
+
+
+def device(rank: int, node: str | None, window: int, parts: tuple[int, ...], index: int = 0) -> Device:
+    compute, comm, mem, sync = parts
+    idle = window - compute - comm - mem
+    return Device(
+        device_id=f"rank {rank}; {index}",
+        node_id=node,
+        rank=rank,
+        device_index=index,
+        window_ns=window,
+        compute_ns=compute,
+        exposed_comm_ns=comm,
+        exposed_mem_ns=mem,
+        idle_ns=idle,
+        sync_idle_ns=sync,
+        gpu_active_ratio=(window - idle) / window,
+        kernel_busy_ratio=(compute + comm) / window,
+        comm_overlap_ratio=compute / window / 3,
+        launch_coverage_ratio=1.0,
+        reason=None,
+    )
+
+
+def device_sums(devices: list[Device]) -> dict[str, Any]:
+    """The job's figures that follow from its devices."""
+    total = {c: sum(getattr(d, c) for d in devices) for c in _PARTS}
+    window = sum(d.window_ns for d in devices)
+    return {
+        **total,
+        "device_time_ns": window,
+        "device_count": len(devices),
+        "gpu_active_ratio": 1 - total["idle_ns"] / window,
+        "kernel_busy_ratio": (total["compute_ns"] + total["exposed_comm_ns"]) / window,
+        "comm_overlap_ratio": total["compute_ns"] / window / 3,
+        "launch_coverage_ratio": 1.0,
+    }
+
+
+def kernel(name: str, short: str, kind: str, precision: str, us: float, n: int, source: str = "name") -> Kernel:
+    ns = int(us * US)
+    return Kernel(
+        name=name,
+        short_name=short,
+        kernel_class=kind,
+        precision=precision,
+        precision_source=source,
+        is_tensor_core="tensorop" in name,
+        kernel_count=n,
+        device_count=8,
+        duration_sum_ns=ns,
+        duration_mean_ns=ns / n,
+        duration_p50_ns=ns // n,
+        duration_p99_ns=3 * ns // n,
+        duration_max_ns=4 * ns // n,
+    )
+
+
+def precisions(kernels: list[Kernel]) -> tuple[Precision, ...]:
+    return tuple(
+        Precision(k.kernel_class, k.precision, k.precision_source, k.is_tensor_core, k.kernel_count, k.duration_sum_ns)
+        for k in kernels
+    )
+
+
+def memops(times: int = 1) -> tuple[Memop, ...]:
+    rows = (
+        ("htod", "pageable", 65, 90, 64),
+        ("htod", "pinned", 48, 153, 40),
+        ("dtod", None, 23, 364, 8),
+        (None, None, 17, 36, 12),
+    )
+    return tuple(
+        Memop(
+            kind="memcpy" if direction else "memset",
+            direction=direction,
+            memory_kind=memory,
+            memop_count=n * times,
+            sized_count=n * times,
+            sum_bytes=kib * 1024 * times,
+            p50_bytes=kib * 1024 // n,
+            max_bytes=kib * 512,
+            sized_duration_sum_ns=us * US * times,
+            duration_sum_ns=us * US * times,
+            duration_mean_ns=us * US / n,
+            duration_p99_ns=2 * us * US // n,
+        )
+        for direction, memory, us, kib, n in rows
+    )
+
+
+def launches(n: int) -> tuple[Launch, ...]:
+    first = Launch(
+        api_name="cudaLaunchKernel",
+        launch_count=n,
+        kernel_count=n,
+        producing_launch_count=n,
+        covered_launch_count=n,
+        short_kernel_count=int(n * 0.69),
+        slow_launch_count=3,
+        long_delay_count=2,
+        launch_delay_count=n,
+        launch_delay_p50_ns=7 * US,
+        launch_delay_p99_ns=2_350 * US,
+        launch_delay_max_ns=6_980 * US,
+        before_launch_count=0,
+        duration_sum_ns=n * 9 * US,
+        duration_mean_ns=9.0 * US,
+        duration_p99_ns=32 * US,
+    )
+    copies = replace(
+        first,
+        api_name="cudaMemcpyAsync",
+        launch_count=124,
+        kernel_count=0,
+        producing_launch_count=0,
+        short_kernel_count=0,
+    )
+    return first, copies
+
+
+def bins(durations: list[int]) -> tuple[Bin, ...]:
+    """As the page's query makes them: 40 bins of one width and one more for what is far longer."""
+    low, p99 = min(durations), sorted(durations)[int(len(durations) * 0.99) - 1]
+    width = nice_width(p99 - low, 20)
+    last = (low // width + 40) * width
+    counts = Counter(min(d // width * width, last) for d in durations)
+    high = {last: max(last + width, max(durations))}
+    return tuple(Bin(at, high.get(at, at + width), n) for at, n in sorted(counts.items()))
+
+
+def annotation(name: str, durations: list[int], *, is_step: bool = False) -> tuple[Annotation, list[AnnotationBin]]:
+    d = sorted(durations)
+    row = make(
+        Annotation,
+        name=name,
+        side="host",
+        is_step=is_step,
+        annotation_count=len(d),
+        gpu_exclusive_ns=sum(d) // 3,
+        gpu_time_ns=sum(d) // 2,
+        duration_sum_ns=sum(d),
+        duration_mean_ns=sum(d) / len(d),
+        duration_min_ns=d[0],
+        duration_p50_ns=d[len(d) // 2],
+        duration_p99_ns=d[-1],
+        duration_max_ns=d[-1],
+    )
+    return row, [AnnotationBin(name, b.low_ns, b.high_ns, b.count) for b in bins(d)]
+
+
+def group(name: str, durations: list[int]) -> StepGroup:
+    d = sorted(durations)
+    return StepGroup(name, len(d), sum(d), d[0], d[len(d) // 2], d[int((len(d) - 1) * 0.99)], d[-1])
+
+
+def step_parts(total: int, shares: tuple[float, ...]) -> dict[str, int]:
+    parts = {c: int(total * s) for c, s in zip(_STEP_PARTS, shares, strict=True)}
+    return parts | {"other_ns": total - sum(parts.values())}
+
+
+def cells(devices: list[Device], start: int, rng: random.Random, late: list[int]) -> list[Cell]:
+    """Utilization per device: one long busy stretch among short bursts, each device starting a little later."""
+    out = []
+    for d, begin in zip(devices, late, strict=True):
+        bucket = d.window_ns // BUCKETS
+        for i in range(BUCKETS):
+            at = start + begin + i * bucket
+            busy = 30 < i < 30 + 70 * (d.gpu_active_ratio or 0)
+            burst = rng.choice([0.0, 0.0, 0.1, 0.4, 0.9]) if i % 9 < 5 else 0.0
+            for metric, share in (("gpu_active_ratio", 1.0), ("compute_ratio", 0.3), ("exposed_comm_ratio", 0.7)):
+                value = (1.0 if busy else burst) * share
+                out.append(Cell("device", str(d.device_id), d.node_id, metric, at, at + bucket, value))
+    return out

@@ -1,0 +1,93 @@
+"""The page as text: built for every kind of job, small, strict and self-contained."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracelake.reports.definitions import DEFINITIONS
+from tracelake.reports.page import script_json
+
+SECTIONS = (
+    "figures", "devices", "activity", "utilization", "steps", "kernels", "precision", "memory", "launches",
+    "annotations", "job", "quality", "definitions",
+)  # fmt: skip
+JOBS = (
+    "dlrm", "ideal", "degraded", "hostile", "many_names", "clock_change", "few_steps", "many_devices",
+)  # fmt: skip
+Write = Callable[[str], Path]
+
+
+def _charts(html: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="charts">(.*?)</script>', html, re.S)
+    assert found
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    charts: dict[str, Any] = json.loads(found[1], parse_constant=refuse)
+    return charts
+
+
+@pytest.mark.parametrize(
+    "name", ["dlrm", "ideal", "degraded", "hostile", "many_names", "clock_change", "few_steps", "many_devices"]
+)
+def test_no_section_vanishes_and_every_link_arrives(page: Write, name: str) -> None:
+    html = page(name).read_text("utf-8")
+    ids = set(re.findall(r' id="([\w-]+)"', html))
+    assert ids >= set(SECTIONS)
+    assert ids >= set(re.findall(r'href="#([\w-]+)"', html))
+    body = html.split("<script", 1)[0]
+    drawn = set(re.findall(r'<div class="chart" data-chart="([\w-]+)"', body))
+    assert drawn == set(_charts(html))
+    assert len(html.encode()) < 2_000_000
+
+
+def test_a_page_has_one_policy_and_names_no_other_origin(page: Write) -> None:
+    html = page("dlrm").read_text("utf-8")
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', html)
+    assert policy
+    assert policy[1].startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy[1]
+    assert "script-src" in policy[1]
+    assert "'unsafe-inline'" not in policy[1].split("style-src")[0]
+    own = re.sub(r'<script type="module">.*?</script>', "", html, flags=re.S)
+    addresses = set(re.findall(r'(?:src|href)="(?!#)([^"]+)"|url\((?!data:|#)([^)]+)\)', own))
+    assert not addresses
+    assert html.count('<script type="module">') == 2, "libraries once per page, not per chart"
+
+
+def test_ten_thousand_names_cost_a_few_hundred_kilobytes(page: Write) -> None:
+    small, large = (page(n).stat().st_size for n in ("dlrm", "many_names"))
+    assert large < 5_000_000
+    assert large - small < 100 * 4_096
+
+
+def test_an_unknown_number_is_a_word_and_a_code(page: Write) -> None:
+    html = page("degraded").read_text("utf-8")
+    assert 'role="note"' in html
+    figures = html[html.index('id="figures"') : html.index('id="devices"')]
+    assert figures.count("withheld") == 4
+    assert figures.count("low_launch_coverage") == 4
+    assert not re.search(r">0\u00a0%|nan|None", figures)
+
+
+def test_parts_of_a_device_sum_to_its_window(page: Write) -> None:
+    (values,) = _charts(page("dlrm").read_text("utf-8"))["devices"]["specs"][0]["datasets"].values()
+    assert round(sum(v["v"] for v in values if v["y"] == "rank 1"), 6) == 19.901
+
+
+def test_every_definition_is_used_or_listed(page: Write) -> None:
+    html = page("ideal").read_text("utf-8")
+    assert all(f'id="def-{key}"' in html for key in DEFINITIONS)
+
+
+def test_script_data_is_strict() -> None:
+    assert script_json({"a": "</script>"}) == '{"a":"\\u003c/script>"}'
+    with pytest.raises(ValueError, match="JSON"):
+        script_json({"a": float("nan")})
