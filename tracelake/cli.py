@@ -1,0 +1,211 @@
+"""Commands: import traces, run the pipeline, write reports, ask with SQL."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as Grid
+
+from tracelake import __version__, commands
+from tracelake.settings import Settings, load
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Batch analytics over a data lake of training profiles.",
+)
+_err = Console(stderr=True, highlight=False, soft_wrap=True)
+_out = Console(highlight=False, soft_wrap=True)
+
+LakeOption = Annotated[Path | None, typer.Option("--lake", help="Folder of the lake (default ./lake).")]
+ConfOption = Annotated[Path | None, typer.Option("--conf", help="Settings file; see conf/tracelake.toml.")]
+
+
+@contextmanager
+def _command(lake: Path | None, conf: Path | None) -> Iterator[Settings]:
+    """Settings for one command; what the user can mend becomes one line and exit code 1."""
+    try:
+        yield load(conf, lake)
+    except commands.expected_errors() as error:
+        _err.print(f"[bold red]tracelake:[/] {_one_line(error)}", markup=True)
+        raise typer.Exit(1) from None
+
+
+def _one_line(error: BaseException) -> str:
+    from rich.markup import escape
+
+    return escape(" ".join(str(error).split()) or type(error).__name__)
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[Any]:
+    """A progress bar on standard error; plain silence where that is no terminal."""
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[now]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=_err, transient=True, disable=not _err.is_terminal) as progress:
+        task = progress.add_task(title, total=1.0, now="")
+        yield lambda now, share: progress.update(task, completed=share, now=now)
+
+
+@app.command()
+def demo(lake: LakeOption = None, conf: ConfOption = None, seed: int = 7, scale: float = 1.0) -> None:
+    """Simulate a small fleet with known faults, run everything, and say where the pages are.
+
+    Example: tracelake demo --lake ./lake
+    """
+    with _command(lake, conf) as settings:
+        with _progress("demo") as progress:
+            pages = commands.demo(settings, seed=seed, scale=scale, progress=progress)
+        _out.print("[bold]Pages[/]")
+        for job_id, page in pages:
+            _out.print(f"  {job_id}  {page}")
+
+
+@app.command(name="import")
+def import_(
+    paths: Annotated[list[str], typer.Argument(help="Trace files, folders or globs (.json, .json.gz).")],
+    job: Annotated[str, typer.Option("--job", help="Job that the traces belong to.")],
+    attempt: Annotated[int, typer.Option(help="Restart count of the job.", min=0)] = 0,
+    node: Annotated[str | None, typer.Option(help="Node name, where the files do not say.")] = None,
+    rank: Annotated[int | None, typer.Option(help="Rank, for a single file that does not say.", min=0)] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="key=value; may be given several times.")] = None,
+    fact: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="project=…, user=…, family=…, instance_type=…, cloud_account=…, cloud_region=…, instance_id=… or cloud_job_id=…."
+        ),
+    ] = None,
+    operators: Annotated[bool, typer.Option(help="Keep framework operators, for precision.")] = True,
+    spark_tasks: Annotated[bool, typer.Option("--spark", help="Spread the files over Spark tasks.")] = False,
+    lake: LakeOption = None,
+    conf: ConfOption = None,
+) -> None:
+    """Read PyTorch (Kineto) traces into the lake's raw data.
+
+    Example: tracelake import traces/dlrm --job dlrm
+    """
+    with _command(lake, conf) as settings:
+        options = commands.import_options(job, attempt, node, rank, tag or [], fact or [], operators)
+        with _progress("import") as progress:
+            done, failed = commands.import_traces(settings, paths, options, spark=spark_tasks, progress=progress)
+        for each in done:
+            what = (
+                "already in the lake" if each.duplicate else f"{each.rows_stored:,} of {each.rows_read:,} rows stored"
+            )
+            note = "" if each.status == "complete" else f" [yellow]({each.status})[/]"
+            _out.print(f"{each.path}: {what}{note}")
+        for path, reason in failed:
+            _err.print(f"[bold red]tracelake:[/] {_one_line(ValueError(reason))}")
+        if failed:
+            _err.print(f"{len(failed)} of {len(failed) + len(done)} files were not imported")
+            raise typer.Exit(1)
+
+
+@app.command()
+def run(
+    job: Annotated[str | None, typer.Option("--job", help="Only this job.")] = None,
+    day: Annotated[str | None, typer.Option("--day", help="Only windows that start on this UTC day.")] = None,
+    lake: LakeOption = None,
+    conf: ConfOption = None,
+) -> None:
+    """Raw to normalized to aggregates, with checks; only what is new.
+
+    Example: tracelake run --job dlrm
+    """
+    with _command(lake, conf) as settings:
+        with _progress("run") as progress:
+            done = commands.run(settings, job_id=job, day=day, progress=progress)
+        if not done.sources:
+            _out.print("Nothing new.")
+            return
+        rows = done.rows
+        _out.print(
+            f"{done.sources} windows of {len(done.jobs)} jobs: {rows['read']:,} rows read = {rows['stored']:,} stored"
+            f" + {rows['quarantined']:,} quarantined + {rows['deduplicated']:,} deduplicated + {rows['skipped']:,} skipped"
+        )
+
+
+@app.command()
+def report(
+    job: Annotated[str, typer.Argument(help="Job to report on.")],
+    attempt: Annotated[int | None, typer.Option(help="Attempt; the latest by default.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the page (default <lake>/reports).")] = None,
+    lake: LakeOption = None,
+    conf: ConfOption = None,
+) -> None:
+    """Write a job's page; what is new of the job is processed first.
+
+    Example: tracelake report dlrm
+    """
+    with _command(lake, conf) as settings:
+        started = time.monotonic()
+        with _progress("report") as progress:
+            page, seconds = commands.report(settings, job, attempt=attempt, out=out, progress=progress)
+        _out.print(str(page))
+        spent = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
+        _err.print(f"[dim]{time.monotonic() - started:.1f} s: {spent}[/]")
+
+
+@app.command()
+def jobs(lake: LakeOption = None, conf: ConfOption = None) -> None:
+    """List the jobs of the lake.
+
+    Example: tracelake jobs
+    """
+    with _command(lake, conf) as settings:
+        names, rows = commands.sql(settings, commands.JOBS_QUERY)
+        _print_grid(names, rows)
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(help="Spark SQL over the tables by their bare names.")],
+    format_: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
+    limit: Annotated[int, typer.Option(help="Most rows shown.", min=1)] = 1000,
+    lake: LakeOption = None,
+    conf: ConfOption = None,
+) -> None:
+    """Ask the tables with Spark SQL.
+
+    Example: tracelake sql "SELECT name, kernel_count FROM kernel_stats ORDER BY duration_sum_ns DESC LIMIT 5"
+    """
+    with _command(lake, conf) as settings:
+        if format_ not in ("table", "csv", "json"):
+            raise commands.UserError(f"--format {format_}: choose table, csv or json")
+        names, rows = commands.sql(settings, query, limit=limit)
+        if format_ == "json":
+            print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], default=str))
+        elif format_ == "csv":
+            writer = csv.writer(sys.stdout)
+            writer.writerow(names)
+            writer.writerows(rows)
+        else:
+            _print_grid(names, rows)
+
+
+def _print_grid(names: list[str], rows: list[tuple[Any, ...]]) -> None:
+    grid = Grid(*names)
+    for row in rows:
+        grid.add_row(*["NULL" if value is None else str(value) for value in row])
+    _out.print(grid, markup=False)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    _out.print(__version__)

@@ -1,0 +1,222 @@
+"""What the commands do, without the terminal: the place where recorder, pipelines and reports meet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from tracelake.settings import BadSettings, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from tracelake.pipelines.runner import RunResult
+    from tracelake.recorder.importers import Imported, ImportOptions
+
+Progress = Callable[[str, float], None]
+FACTS = ("project", "user", "family", "instance_type", "cloud_account", "cloud_region", "instance_id", "cloud_job_id")
+JOBS_QUERY = """
+SELECT j.job_id, s.attempt, j.state, s.status, timestamp_millis(s.started_ns DIV 1000000) AS started_utc,
+       s.ranks_seen_count AS ranks, s.device_count AS devices, round(100 * s.gpu_active_ratio, 1) AS gpu_active_percent,
+       s.step_count AS steps, round(s.step_median_ns / 1e6, 2) AS step_median_ms
+FROM jobs j JOIN job_summary s USING (job_id) ORDER BY s.started_ns DESC
+"""
+
+
+class UserError(ValueError):
+    """The command cannot be done as given; the text is one line with the remedy."""
+
+
+def expected_errors() -> tuple[type[BaseException], ...]:
+    """Errors whose text is meant for the user. Everything else is a fault of ours and keeps its traceback."""
+    from tracelake.pipelines.jars import JarsMissing
+    from tracelake.pipelines.lake import LakeUnusable
+    from tracelake.pipelines.session import NoSpark
+    from tracelake.recorder.importers import ImportFailed
+
+    return (UserError, BadSettings, JarsMissing, LakeUnusable, NoSpark, ImportFailed)
+
+
+def import_options(
+    job_id: str,
+    attempt: int,
+    node: str | None,
+    rank: int | None,
+    tags: Sequence[str],
+    facts: Sequence[str],
+    operators: bool,
+) -> ImportOptions:
+    """Options from the command line. Raises UserError naming what is wrong."""
+    from tracelake.recorder.importers import ImportOptions
+
+    if not job_id.strip():
+        raise UserError("--job is empty; give the job a name")
+    pairs = {"--tag": tags, "--fact": facts}
+    parsed: dict[str, dict[str, str]] = {}
+    for option, given in pairs.items():
+        for each in given:
+            key, equals, value = each.partition("=")
+            if not equals or not key or (option == "--fact" and key not in FACTS):
+                known = f"; facts are {', '.join(FACTS)}" if option == "--fact" else ""
+                raise UserError(f"{option} {each}: write key=value{known}")
+            parsed.setdefault(option, {})[key] = value
+    return ImportOptions(job_id, attempt, node, rank, operators, parsed.get("--tag", {}), parsed.get("--fact", {}))
+
+
+def import_traces(
+    settings: Settings, paths: Sequence[str], options: ImportOptions, *, spark: bool, progress: Progress
+) -> tuple[list[Imported], list[tuple[str, str]]]:
+    """(imported, failed with reasons). Raises ImportFailed where the paths name no trace, LakeUnusable."""
+    from tracelake.pipelines.lake import Lake
+    from tracelake.recorder.importers import Imported, ImportFailed, find, import_all
+
+    files = find(paths)
+    if options.rank is not None and len(files) > 1:
+        raise ImportFailed(f"--rank is for one file, and {len(files)} are given; import them one by one")
+    Lake(settings.lake).check_writable()
+    if spark:
+        outcomes = _import_on_spark(settings, files, options)
+    else:
+        outcomes = list(import_all(files, settings.lake, options, progress))
+    done = [outcome for outcome in outcomes if isinstance(outcome, Imported)]
+    failed = [outcome for outcome in outcomes if not isinstance(outcome, Imported)]
+    return done, failed
+
+
+def _import_on_spark(settings: Settings, files: Sequence[Path], options: ImportOptions) -> list[Any]:
+    """One Spark task per file, for sets that one machine should not read alone. The lake must be shared."""
+    from tracelake.recorder.importers import import_one
+
+    lake = settings.lake.absolute()
+    with _session(settings, "import") as session:
+        spread = session.sparkContext.parallelize([str(file.absolute()) for file in files], len(files))
+        return list(spread.map(lambda file: import_one(Path(file), lake, options)).collect())
+
+
+@contextmanager
+def _session(settings: Settings, name: str) -> Iterator[SparkSession]:
+    from tracelake.pipelines.session import spark_session
+
+    session = spark_session(name, settings.spark)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _run(settings: Settings, session: SparkSession, progress: Progress, **only: Any) -> RunResult:
+    from tracelake.pipelines.lake import Lake
+    from tracelake.pipelines.parameters import Parameters
+    from tracelake.pipelines.runner import run as run_pipeline
+
+    try:
+        parameters = Parameters.from_mapping(settings.parameters)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"[parameters]: {error}") from error
+    return run_pipeline(Lake(settings.lake), session, parameters=parameters, progress=progress, **only)
+
+
+def run(settings: Settings, *, job_id: str | None, day: str | None, progress: Progress) -> RunResult:
+    """Take in what is new. Raises UserError for a job or lake that is not there."""
+    _check_job(settings, job_id)
+    with _session(settings, "run") as session:
+        return _run(settings, session, progress, job_id=job_id, day=day, command="run")
+
+
+def _check_job(settings: Settings, job_id: str | None) -> None:
+    from tracelake.pipelines.intake import windows
+    from tracelake.pipelines.lake import Lake
+
+    lake = Lake(settings.lake)
+    if not (lake.root / "raw").is_dir():
+        raise UserError(f"{lake.root}: no lake here; import traces first, or give --lake")
+    if job_id is not None and not windows(lake, job_id):
+        known = sorted({window.manifest.job_id for window in windows(lake)})
+        named = ", ".join(known[:5]) + (", …" if len(known) > 5 else "")
+        raise UserError(f"no job {job_id} in {lake.root}; there are {named or 'none'}")
+
+
+def report(
+    settings: Settings, job_id: str, *, attempt: int | None, out: Path | None, progress: Progress
+) -> tuple[Path, dict[str, float]]:
+    """(page, seconds by stage) of one job, with one Spark session. Raises UserError for an unknown job."""
+    _check_job(settings, job_id)
+    seconds: dict[str, float] = {}
+    clock = time.monotonic()
+    with _session(settings, "report") as session:
+        seconds["Spark start"] = time.monotonic() - clock
+        done = _run(settings, session, progress, job_id=job_id, command="report")
+        seconds.update(done.seconds)
+        page, spent = _page(settings, session, job_id, attempt, out)
+        seconds.update(spent)
+    return page, seconds
+
+
+def _page(
+    settings: Settings, session: SparkSession, job_id: str, attempt: int | None, out: Path | None
+) -> tuple[Path, dict[str, float]]:
+    from tracelake.reports.data import UnknownJobError, job_data
+    from tracelake.reports.job import job_page
+
+    clock = time.monotonic()
+    _register(settings, session)
+    try:
+        data = job_data(_query(session), job_id, attempt)
+    except UnknownJobError as error:
+        raise UserError(str(error)) from error
+    read = time.monotonic()
+    html = job_page(data, made_ns=time.time_ns())
+    folder = out or settings.lake / "reports"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"job-{quote(job_id, safe='')}.html"
+    aside = path.with_suffix(".html.tmp")
+    aside.write_text(html, encoding="utf-8")
+    aside.replace(path)
+    return path, {"read": read - clock, "page": time.monotonic() - read}
+
+
+def _register(settings: Settings, session: SparkSession) -> None:
+    from tracelake.pipelines.lake import Lake
+
+    Lake(settings.lake).register(session)
+
+
+def _query(session: SparkSession) -> Callable[[str], list[dict[str, Any]]]:
+    return lambda text: [row.asDict(recursive=True) for row in session.sql(text).collect()]
+
+
+def sql(settings: Settings, query: str, *, limit: int = 1000) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """(column names, rows) of a query. Raises UserError where Spark refuses it."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    _check_job(settings, None)
+    with _session(settings, "sql") as session:
+        _register(settings, session)
+        try:
+            answer = session.sql(query)
+            return answer.columns, [tuple(row) for row in answer.limit(limit).collect()]
+        except (AnalysisException, ParseException) as error:
+            raise UserError(f"Spark cannot answer that: {str(error).splitlines()[0]}") from error
+
+
+def demo(settings: Settings, *, seed: int, scale: float, progress: Progress) -> list[tuple[str, Path]]:
+    """(job, page) of every job of a simulated fleet."""
+    from tracelake.pipelines.lake import Lake
+    from tracelake.recorder.simulate import simulate_fleet
+
+    Lake(settings.lake).check_writable()
+    progress("simulating a fleet", 0.02)
+    truth = simulate_fleet(settings.lake, seed=seed, scale=scale)
+    with _session(settings, "demo") as session:
+        _run(settings, session, lambda now, share: progress(now, 0.05 + 0.75 * share), command="demo")
+        pages = []
+        for number, job in enumerate(truth.jobs):
+            progress(f"page of {job.job_id}", 0.8 + 0.2 * number / len(truth.jobs))
+            pages.append((job.job_id, _page(settings, session, job.job_id, None, None)[0]))
+    return pages
