@@ -127,6 +127,7 @@ class _Batch:
         self.intake = Intake(lake, spark, windows)
         self.jobs = sorted({window.manifest.job_id for window in windows})
         self._written = 0
+        self._read: dict[tuple[str, str], DataFrame] = {}
 
     @cached_property
     def where_sources(self) -> str:
@@ -190,7 +191,11 @@ class _Batch:
         layer, _, name = read.partition(".")
         if layer == "raw":
             return self.intake.raw(name) if _per_window(declared) else self.intake.raw_of_jobs(name)
-        return self.lake.read(self.spark, read).filter(self._where(declared))
+        # One frame per table and batch: opening a Delta table costs more than reading a small one.
+        key = (read, self._where(declared))
+        if key not in self._read:
+            self._read[key] = self.lake.read(self.spark, read).filter(key[1])
+        return self._read[key]
 
     def _write(self, declared: Table, rows: DataFrame, where: str) -> None:
         holding, observation = checks.observed(conform(rows, declared), declared)

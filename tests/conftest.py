@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from tracelake.pipelines.session import spark_session
+from tracelake.schemas.model import Table
+from tracelake.schemas.render.rows import filled
+from tracelake.schemas.render.spark import ddl
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -21,6 +26,19 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("tests")
     yield session
     session.stop()
+
+
+Rows = Callable[..., DataFrame]
+
+
+@pytest.fixture(scope="session")
+def rows(spark: SparkSession) -> Rows:
+    """`rows(TABLE, {...}, {...})`: a frame of a declared table, each row naming only the columns that matter."""
+
+    def make(declared: Table, *given: dict[str, Any]) -> DataFrame:
+        return spark.createDataFrame([filled(declared, row) for row in given], StructType.fromDDL(ddl(declared)))
+
+    return make
 
 
 @pytest.fixture(scope="session")

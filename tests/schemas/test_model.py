@@ -1,0 +1,50 @@
+"""Declarations refuse what would mislead a reader."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracelake.schemas.catalog import tables
+from tracelake.schemas.model import Column, Table, Type, Unit
+
+KEY = Column("job_id", Type.STRING, "The job.")
+
+
+def _table(*columns: Column, **more: object) -> Table:
+    return Table(name="normalized.x", grain="a row", columns=(KEY, *columns), key=("job_id",), **more)  # type: ignore[arg-type]
+
+
+def test_a_unit_has_its_suffix() -> None:
+    with pytest.raises(ValueError, match="duration: the name does not end in _ns"):
+        _table(Column("duration", Type.BIGINT, "How long.", Unit.NANOSECOND))
+
+
+def test_a_suffix_has_its_unit() -> None:
+    with pytest.raises(ValueError, match="size_bytes: the name ends in a unit"):
+        _table(Column("size_bytes", Type.BIGINT, "How much."))
+
+
+def test_no_two_columns_share_a_comment() -> None:
+    with pytest.raises(ValueError, match="two columns have one comment"):
+        _table(Column("a", Type.INT, "The job."))
+
+
+def test_no_two_columns_share_a_name() -> None:
+    with pytest.raises(ValueError, match="two columns have one name"):
+        _table(Column("job_id", Type.INT, "Again."))
+
+
+def test_a_key_names_columns() -> None:
+    with pytest.raises(ValueError, match="partition column day does not exist"):
+        _table(partition_by=("day",))
+
+
+def test_a_comment_is_a_sentence() -> None:
+    with pytest.raises(ValueError, match="not a sentence"):
+        _table(Column("a", Type.INT, "no full stop"))
+
+
+def test_every_declared_table_has_a_key_without_doubt() -> None:
+    for name, declared in tables().items():
+        assert declared.key, name
+        assert declared.grain, name
