@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from trace_files import JOB, event, kernels, left_behind, stored, trace, write
 
 from tracelake.recorder import segments
-from tracelake.recorder.importers import ImportFailed, Imported, ImportOptions, find, import_one
+from tracelake.recorder.importers import Imported, ImportFailed, ImportOptions, find, import_one
 from tracelake.recorder.importers.trace_file import import_file
 
 OPTIONS = ImportOptions(JOB)

@@ -17,8 +17,8 @@ from tracelake.recorder.importers import ImportOptions
 from tracelake.recorder.importers.trace_file import import_file
 
 OPTIONS = ImportOptions(JOB)
-COUNTS = [10, 30, 100, 1000, 20_000]
-"""Kernels of a file: 1.4 KB to 3 MB."""
+PACKINGS = [(10, False), (30, False), (100, False), (1000, False), (20_000, False), (1000, True), (20_000, True)]
+"""Kernels of a file (1.4 KB to 3 MB), and whether its cut is of the gzip file."""
 
 
 def _two_processes(count: int) -> list[str]:
@@ -32,13 +32,12 @@ def _two_processes(count: int) -> list[str]:
     return events
 
 
-@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize(("count", "packed"), PACKINGS)
 @pytest.mark.parametrize("share", [0.3, 0.7, 0.99])
-@pytest.mark.parametrize("packed", [False, True])
 def test_the_whole_file_replaces_its_cut(tmp_path: Path, count: int, share: float, packed: bool) -> None:
     content = trace(kernels(count))
     cut = gzip.compress(content) if packed else content
-    cut = cut[: int(len(cut) * share)] if not packed or count > 10 else cut[:-9]
+    cut = cut[: int(len(cut) * share)]
     first = import_file(write(tmp_path / "cut.json", cut), tmp_path / "lake", OPTIONS)
     salvaged = len(stored(tmp_path / "lake", "kernel"))
     assert first.status == "incomplete"
@@ -50,17 +49,26 @@ def test_the_whole_file_replaces_its_cut(tmp_path: Path, count: int, share: floa
     assert sum(row["duration_ns"] for row in rows) == count * 10_000
 
 
-@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize(("count", "packed"), PACKINGS)
 @pytest.mark.parametrize("share", [0.3, 0.7, 0.99])
-@pytest.mark.parametrize("packed", [False, True])
 def test_a_cut_of_a_file_that_is_there_is_a_duplicate(tmp_path: Path, count: int, share: float, packed: bool) -> None:
     content = trace(kernels(count))
     import_file(write(tmp_path / "whole.json", content), tmp_path / "lake", OPTIONS)
     cut = gzip.compress(content) if packed else content
-    cut = cut[: int(len(cut) * share)] if not packed or count > 10 else cut[:-9]
+    cut = cut[: int(len(cut) * share)]
     second = import_file(write(tmp_path / "cut.json", cut), tmp_path / "lake", OPTIONS)
     assert second.duplicate
     assert len(stored(tmp_path / "lake", "kernel")) == count
+
+
+@pytest.mark.parametrize("lacking", [1, 8])
+def test_a_gzip_that_lacks_only_its_trailer_and_the_whole_one(tmp_path: Path, lacking: int) -> None:
+    packed = gzip.compress(trace(kernels(1000)))
+    import_file(write(tmp_path / "cut.gz", packed[:-lacking]), tmp_path / "lake", OPTIONS)
+    assert len(stored(tmp_path / "lake", "kernel")) == 1000
+    import_file(write(tmp_path / "whole.gz", packed), tmp_path / "lake", OPTIONS)
+    assert len(stored(tmp_path / "lake", "kernel")) == 1000
+    assert len(live(tmp_path / "lake")) == 1
 
 
 @pytest.mark.parametrize("count", [30, 1000])

@@ -1,0 +1,1 @@
+"""Measurements: ratios in one run, against a peer or a limit. Never a timed test."""
