@@ -34,8 +34,8 @@ check: setup ## Formatting, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/python -m mypy
-	rm -rf build/site && $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/site .
-	PYTHONPATH=build/site $(BIN)/lint-imports --config .importlinter
+	rm -rf build/lib build/site && $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/site .
+	cd build/site && ../../$(BIN)/lint-imports ../../.importlinter --no-logo
 
 bench: setup ## Measure speed and memory; results go to bench/results/
 	$(BIN)/python -m bench

@@ -36,7 +36,7 @@ class CheckedTable:
         return "passed" if self.rows else ("not_evaluated" if self.may_be_empty else "failed")
 
 
-def reason_column(declared: Table) -> Column:
+def failed_check(declared: Table) -> Column:
     """The first failing check of a row, by its reason code; NULL where all hold."""
     reason = F.lit(None).cast("string")
     for code, predicate in reversed(row_checks(declared)):
@@ -45,12 +45,9 @@ def reason_column(declared: Table) -> Column:
 
 
 def split(rows: DataFrame, declared: Table) -> tuple[DataFrame, DataFrame]:
-    """(rows that hold, rows that fail with `reason`)."""
-    judged = rows.withColumn("_reason", reason_column(declared))
-    return (
-        judged.filter("_reason IS NULL").drop("_reason"),
-        judged.filter("_reason IS NOT NULL").withColumnRenamed("_reason", "reason"),
-    )
+    """(rows that hold, rows that fail with `failed_check`, the code of the first that does)."""
+    judged = rows.withColumn("failed_check", failed_check(declared))
+    return judged.filter("failed_check IS NULL").drop("failed_check"), judged.filter("failed_check IS NOT NULL")
 
 
 def observed(rows: DataFrame, declared: Table) -> tuple[DataFrame, Observation]:

@@ -80,7 +80,8 @@ def _retrieve(jar: Jar, aside: Path) -> Path:
     ivy = next(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"))
     with resources.as_file(resources.files("tracelake.pipelines").joinpath("ivysettings.xml")) as settings:
         command = [
-            java, f"-Dtracelake.ivy={aside / 'ivy'}", "-cp", str(ivy), "org.apache.ivy.Main", "-settings", str(settings),
+            java, f"-Dtracelake.ivy={aside / 'ivy'}", "-cp", str(ivy), "org.apache.ivy.Main",
+            "-settings", str(settings),
             "-dependency", jar.group, jar.name, jar.version, "-notransitive", "-types", "jar", "-warn",
             "-retrieve", str(aside / "[artifact]-[revision].[ext]"),
         ]  # fmt: skip

@@ -10,7 +10,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from tracelake.schemas.catalog import LAYERS, table, tables
 from tracelake.schemas.model import Table
@@ -49,12 +48,12 @@ class Lake:
         """A table of the lake; one that was never written is empty."""
         declared = table(name)
         if not self.exists(declared):
-            return spark.createDataFrame([], StructType.fromDDL(ddl(declared)))
+            return spark.createDataFrame([], ddl(declared))
         return spark.read.format("delta").load(str(self.path(declared)))
 
     def read_raw(self, spark: SparkSession, kind: str, paths: Sequence[Path]) -> DataFrame:
         """Raw segments of one kind, by path, with the declared schema."""
-        schema = StructType.fromDDL(ddl(table(f"raw.{kind}")))
+        schema = ddl(table(f"raw.{kind}"))
         if not paths:
             return spark.createDataFrame([], schema)
         return spark.read.schema(schema).parquet(*[str(path) for path in paths])

@@ -47,8 +47,9 @@ def _failing(intake: Intake, kind: str) -> DataFrame:
     shown = [name for name in ("name", "text", "api_name", "metric", "start_ns", "duration_ns") if name in rows.columns]
     return rows.select(
         "day", "job_id", "source_id", F.lit(kind).alias("kind"), "file", _null("offset_bytes"), _null("length_bytes"),
-        F.col(index).alias("row_index"), F.lit(1).cast("bigint").alias("rows_count"), "reason",
-        checks.remedy(F.col("reason")).alias("remedy"),
+        F.col(index).alias("row_index"), F.lit(1).cast("bigint").alias("rows_count"),
+        F.col("failed_check").alias("reason"),
+        checks.remedy(F.col("failed_check")).alias("remedy"),
         F.substring(F.to_json(F.struct(*shown)), 1, _MOST_EXCERPT).alias("excerpt"),
     )  # fmt: skip
 
@@ -82,10 +83,10 @@ def failed_rows(rows: DataFrame, declared: Table, run_id: str) -> DataFrame:
     return failing.select(
         F.col("day") if "day" in columns else F.current_date().alias("day"),
         "job_id",
-        F.coalesce("source_id", F.lit("")).alias("source_id") if "source_id" in columns else F.lit("").alias("source_id"),
+        F.coalesce(F.col("source_id") if "source_id" in columns else F.lit(None), F.lit("")).alias("source_id"),
         F.lit(declared.name).alias("kind"), F.lit(declared.name).alias("file"), _null("offset_bytes"),
         _null("length_bytes"), index.cast("bigint").alias("row_index"), F.lit(1).cast("bigint").alias("rows_count"),
-        "reason", checks.remedy(F.col("reason")).alias("remedy"),
+        F.col("failed_check").alias("reason"), checks.remedy(F.col("failed_check")).alias("remedy"),
         F.substring(F.to_json(F.struct(*sorted(columns))), 1, _MOST_EXCERPT).alias("excerpt"),
         F.lit(run_id).alias("run_id"),
     )  # fmt: skip

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -151,7 +152,7 @@ class _Batch:
         self._levels(list(tables("aggregates")))
         self.done.seconds["aggregate"] = self.done.seconds.get("aggregate", 0) + time.monotonic() - started
 
-    def mark_done(self) -> list[dict[str, object]]:
+    def mark_done(self) -> list[dict[str, Any]]:
         """Write the `files` rows, last: what is not marked is taken in again."""
         declared = table("operations.files")
         rows = file_rows(self.lake, self.spark, self.windows, self.done.run_id)
@@ -180,7 +181,7 @@ class _Batch:
     def _transformed(self, declared: Table) -> DataFrame:
         module = importlib.import_module(f"tracelake.pipelines.{declared.name}")
         function = getattr(module, declared.short_name)
-        inputs: dict[str, object] = {read.partition(".")[2]: self._input(declared, read) for read in declared.reads}
+        inputs: dict[str, Any] = {read.partition(".")[2]: self._input(declared, read) for read in declared.reads}
         if "parameters" in inspect.signature(function).parameters:
             inputs["parameters"] = self.parameters
         result: DataFrame = function(**inputs)

@@ -57,7 +57,7 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Spark
         "spark.databricks.delta.checkpointInterval": "20",
         "spark.databricks.delta.stats.skipping": "true",
     }
-    builder = SparkSession.builder.appName(f"tracelake {name}")  # type: ignore[attr-defined]
+    builder = SparkSession.builder.appName(f"tracelake {name}")
     for key, value in {**defaults, **(settings or {})}.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()

@@ -86,9 +86,7 @@ def import_(
     tag: Annotated[list[str] | None, typer.Option(help="key=value; may be given several times.")] = None,
     fact: Annotated[
         list[str] | None,
-        typer.Option(
-            help="project=…, user=…, family=…, instance_type=…, cloud_account=…, cloud_region=…, instance_id=… or cloud_job_id=…."
-        ),
+        typer.Option(help="key=value, such as project=search or instance_type=p5.48xlarge."),
     ] = None,
     operators: Annotated[bool, typer.Option(help="Keep framework operators, for precision.")] = True,
     spark_tasks: Annotated[bool, typer.Option("--spark", help="Spread the files over Spark tasks.")] = False,
@@ -109,7 +107,7 @@ def import_(
             )
             note = "" if each.status == "complete" else f" [yellow]({each.status})[/]"
             _out.print(f"{each.path}: {what}{note}")
-        for path, reason in failed:
+        for _, reason in failed:
             _err.print(f"[bold red]tracelake:[/] {_one_line(ValueError(reason))}")
         if failed:
             _err.print(f"{len(failed)} of {len(failed) + len(done)} files were not imported")
@@ -133,11 +131,8 @@ def run(
         if not done.sources:
             _out.print("Nothing new.")
             return
-        rows = done.rows
-        _out.print(
-            f"{done.sources} windows of {len(done.jobs)} jobs: {rows['read']:,} rows read = {rows['stored']:,} stored"
-            f" + {rows['quarantined']:,} quarantined + {rows['deduplicated']:,} deduplicated + {rows['skipped']:,} skipped"
-        )
+        parts = " + ".join(f"{done.rows[name]:,} {name}" for name in commands.ROW_FATES)
+        _out.print(f"{done.sources} windows of {len(done.jobs)} jobs: {done.rows['read']:,} rows read = {parts}")
 
 
 @app.command()

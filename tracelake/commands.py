@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, float], None]
 FACTS = ("project", "user", "family", "instance_type", "cloud_account", "cloud_region", "instance_id", "cloud_job_id")
+ROW_FATES = ("stored", "quarantined", "deduplicated", "skipped")
 JOBS_QUERY = """
 SELECT j.job_id, s.attempt, j.state, s.status, timestamp_millis(s.started_ns DIV 1000000) AS started_utc,
        s.ranks_seen_count AS ranks, s.device_count AS devices, round(100 * s.gpu_active_ratio, 1) AS gpu_active_percent,
@@ -153,6 +154,7 @@ def report(
         seconds["Spark start"] = time.monotonic() - clock
         done = _run(settings, session, progress, job_id=job_id, command="report")
         seconds.update(done.seconds)
+        _register(settings, session)
         page, spent = _page(settings, session, job_id, attempt, out)
         seconds.update(spent)
     return page, seconds
@@ -165,7 +167,6 @@ def _page(
     from tracelake.reports.job import job_page
 
     clock = time.monotonic()
-    _register(settings, session)
     try:
         data = job_data(_query(session), job_id, attempt)
     except UnknownJobError as error:
@@ -215,6 +216,7 @@ def demo(settings: Settings, *, seed: int, scale: float, progress: Progress) -> 
     truth = simulate_fleet(settings.lake, seed=seed, scale=scale)
     with _session(settings, "demo") as session:
         _run(settings, session, lambda now, share: progress(now, 0.05 + 0.75 * share), command="demo")
+        _register(settings, session)
         pages = []
         for number, job in enumerate(truth.jobs):
             progress(f"page of {job.job_id}", 0.8 + 0.2 * number / len(truth.jobs))

@@ -36,8 +36,3 @@ def linked(events: DataFrame, launches: DataFrame) -> DataFrame:
     ).filter("is_event")
     orphans = asked.filter(~can_link).withColumn("launch", nothing)
     return found.unionByName(orphans).drop("at", "is_event", "mark")
-
-
-def is_first_event() -> Window:
-    """Window over the events of one launch, first event first."""
-    return Window.partitionBy(*SOURCE_KEY, "launch_id").orderBy("start_ns", "event_id")

@@ -1,7 +1,6 @@
 """Ranges that the program named, with their nesting, the steps among them, and the device time that they launched."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations` here: it would take the name that the table's function must have.
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 

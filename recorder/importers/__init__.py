@@ -6,8 +6,9 @@ import glob
 import multiprocessing as mp
 import os
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from pathlib import Path
+from typing import Any
 
 from tracelake.recorder.importers.trace_file import Imported, ImportFailed, ImportOptions, import_file
 
@@ -25,7 +26,8 @@ def find(paths: Sequence[str]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for given in paths:
-        matches = sorted(glob.glob(given, recursive=True)) if glob.has_magic(given) else [given]
+        # glob, not Path.glob: patterns may be absolute and hold **.
+        matches = sorted(glob.glob(given, recursive=True)) if glob.has_magic(given) else [given]  # noqa: PTH207
         if not matches:
             raise ImportFailed(f"{given}: no file matches")
         for match in map(Path, matches):
@@ -65,7 +67,7 @@ def import_all(
     context = mp.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     waiting = list(reversed(files))
-    running: dict[Connection, tuple[Path, mp.process.BaseProcess]] = {}
+    running: dict[Any, tuple[Path, Any]] = {}
     done = 0
     try:
         while waiting or running:
@@ -76,10 +78,9 @@ def import_all(
                 worker.start()
                 sender.close()
                 running[receiver] = (path, worker)
-            for receiver in wait(list(running)):
-                assert isinstance(receiver, Connection)
-                path, worker = running.pop(receiver)
-                yield _received(receiver, path, worker)
+            for ready in wait(list(running)):
+                path, worker = running.pop(ready)
+                yield _received(ready, path, worker)
                 done += 1
                 progress(path.name, done / len(files))
     finally:
@@ -87,12 +88,12 @@ def import_all(
             worker.terminate()
 
 
-def _work(sender: Connection, path: Path, lake: Path, options: ImportOptions) -> None:
+def _work(sender: Any, path: Path, lake: Path, options: ImportOptions) -> None:
     sender.send(import_one(path, lake, options))
     sender.close()
 
 
-def _received(receiver: Connection, path: Path, worker: mp.process.BaseProcess) -> Outcome:
+def _received(receiver: Any, path: Path, worker: Any) -> Outcome:
     try:
         outcome: Outcome = receiver.recv()
     except EOFError:

@@ -148,7 +148,7 @@ def _publish(trace: _Trace, staging: Staging, root: Path) -> Imported:
     day = _day(trace)
     damaged = any(loss.reason == "damaged" for loss in trace.losses)
     status = "incomplete" if reader.cut else "degraded" if damaged else "complete"
-    written: list[tuple[SourceWriter, int, Mapping[str, int], Any]] = []
+    written: list[tuple[SourceWriter, int, dict[str, int]]] = []
     for ordinal, process in enumerate(processes.order):
         source_id = f"{trace.sha256}-{ordinal}"
         writer = SourceWriter(root, day, trace.options.job_id, source_id)
@@ -157,8 +157,8 @@ def _publish(trace: _Trace, staging: Staging, root: Path) -> Imported:
         if ordinal == 0:
             _write_losses(writer, trace)
         writer.write("source", _source_rows(trace, day, source_id, process, len(processes.order), status, rows))
-        written.append((writer, ordinal, rows, process))
-    for writer, ordinal, rows, _ in written:
+        written.append((writer, ordinal, rows))
+    for writer, ordinal, rows in written:
         writer.close(
             status,
             attempt=trace.options.attempt,
@@ -170,9 +170,9 @@ def _publish(trace: _Trace, staging: Staging, root: Path) -> Imported:
             prefix_hashes={str(at): digest for at, digest in trace.stream.marks.items()} if ordinal == 0 else {},
             supersedes=trace.superseded if ordinal == 0 else (),
         )
-    total = [sum(rows[name] for _, _, rows, _ in written) for name in ("read", "stored", "quarantined")]
+    read, stored, lost = (sum(rows[name] for _, _, rows in written) for name in ("read", "stored", "quarantined"))
     sources = tuple(writer.source_id for writer, *_ in written)
-    return Imported(str(trace.path), sources, status, *total, warnings=reader.warnings)
+    return Imported(str(trace.path), sources, status, read, stored, lost, warnings=reader.warnings)
 
 
 def _hash_of_read(trace: _Trace) -> str:

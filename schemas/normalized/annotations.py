@@ -40,7 +40,7 @@ TABLE = Table(
         ),
         duration(
             "gpu_exclusive_ns",
-            "Union per device of events whose launch has it innermost, summed over devices; NULL without device events.",
+            "Union per device of events whose launch has it innermost, summed; NULL without device events.",
             nullable=True,
         ),
         duration("gpu_time_ns", "The same with the ranges inside it.", nullable=True),

@@ -12,7 +12,7 @@ from cases import BASE_NS, IMPORTERS, CaseLake, Event, Job, Recording, Row, host
 from pyspark.sql import SparkSession
 
 UUIDS = [f"GPU-{letter * 8}-0000-0000-0000-000000000000" for letter in "abcd"]
-LANES = [140589156634432, 140588800255680, 0, 1, "stream 7", "3239786240", 3239786240]
+LANES: list[int | str] = [140589156634432, 140588800255680, 0, 1, "stream 7", "3239786240", 3239786240]
 """Case 7: thread ids as a file may hold them; the last two are one."""
 STEPS_3 = [host(0, 3000, "ProfilerStep#0"), host(3000, 6000, "ProfilerStep#1"), host(6000, 9000, "ProfilerStep#2"),
            host(9000, 10_000, "ProfilerStep#3")]  # fmt: skip

@@ -261,7 +261,7 @@ class CaseLake:
                     self._add_raw(job, part, recording, supersedes)
 
     def _add_raw(self, job: str, part: str, recording: Recording, supersedes: Sequence[str]) -> None:
-        pids = sorted({event.process for event in recording.events if event.thread is not None})
+        pids: list[int | None] = [*sorted({event.process for event in recording.events if event.thread is not None})]
         for pid in pids or [None]:
             events = [event for event in recording.events if event.process == pid or len(pids) < 2]
             write_raw(self.lake.root, job, f"{part}-{pid}", recording, pid, events, supersedes)

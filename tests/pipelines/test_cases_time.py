@@ -107,7 +107,7 @@ def test_case_4_the_door_keeps_impossible_times_out(
     values = {"job_id": "j", "source_id": "s", "event_id": 0, "name": "k", "start_ns": start, "duration_ns": duration}
     rows = spark.createDataFrame([tuple(values.get(name) for name in declared.column_names)], ddl(declared))
     holding, failing = checks.split(rows, declared)
-    assert [row["reason"] for row in failing.collect()] == ([reason] if reason else [])
+    assert [row["failed_check"] for row in failing.collect()] == ([reason] if reason else [])
     assert holding.count() == int(reason is None)
 
 

@@ -147,8 +147,16 @@ LAUNCHED = {
         kernel=[ran(1, 30, 40)], launches=[call(2, 10, 15)], expect=[delays(1, None, None, None, "orphan")]
     ),
     "ids of 0, below 0 and none join nothing": story(
-        kernel=[ran(1, 30, 40, correlation_id=0), ran(2, 50, 60, correlation_id=-3), ran(3, 70, 80, correlation_id=None)],
-        launches=[call(1, 10, 15, correlation_id=0), call(2, 10, 15, correlation_id=-3), call(3, 1, 2, correlation_id=None)],
+        kernel=[
+            ran(1, 30, 40, correlation_id=0),
+            ran(2, 50, 60, correlation_id=-3),
+            ran(3, 70, 80, correlation_id=None),
+        ],
+        launches=[
+            call(1, 10, 15, correlation_id=0),
+            call(2, 10, 15, correlation_id=-3),
+            call(3, 1, 2, correlation_id=None),
+        ],
         expect=[delays(i, None, None, None, "orphan") for i in (1, 2, 3)],
     ),
     "equal ids of two processes never meet": story(
@@ -210,11 +218,15 @@ def typed(name: str, operator: str | None, collective: str | None, precision: st
 
 
 PRECISION = {
-    "a collective's own type is nearer than the operator around it": typed("k", "float", "BFloat16", "bf16", "collective"),
+    "a collective's own type is nearer than the operator around it": typed(
+        "k", "float", "BFloat16", "bf16", "collective"
+    ),
     "the operator's type is nearer than the name": typed(GEMM_TF32, "c10::Half", None, "fp16", "operator"),
     "a name that says tf32 refines an fp32 operand": typed(GEMM_TF32, "float", None, "tf32", None),
     "a name alone is evidence too": typed(GEMM_TF32, None, None, "tf32", "name"),
-    "an operator whose type is not the math's leaves it to the name": typed(GEMM_TF32, "long int", None, "tf32", "name"),
+    "an operator whose type is not the math's leaves it to the name": typed(
+        GEMM_TF32, "long int", None, "tf32", "name"
+    ),
     "without evidence the precision is unknown, not fp32": typed("mystery", None, None, "unknown", "none"),
     "8-bit floats count as fp8": typed("k", "c10::Float8_e4m3fn", None, "fp8", "operator"),
 }
@@ -229,4 +241,4 @@ def told(rows: Rows) -> Told:
 
 @pytest.mark.parametrize("title", STORIES)
 def test_kernels(told: Told, title: str) -> None:
-    told.check(title)
+    assert told.got(title) == told.want(title)

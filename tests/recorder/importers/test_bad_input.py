@@ -6,14 +6,15 @@ import gzip
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from trace_files import JOB, event, kernels, left_behind, stored, trace, write
 
-from tracelake.recorder import segments
 from tracelake.recorder.importers import Imported, ImportFailed, ImportOptions, find, import_one
 from tracelake.recorder.importers.trace_file import import_file
 
@@ -71,7 +72,7 @@ def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def no_space(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(segments.pq, "write_table", no_space)
+    monkeypatch.setattr(pq, "write_table", no_space)
     file = write(tmp_path / "t.json", trace(kernels(5)))
     assert import_one(file, tmp_path / "lake", OPTIONS) == (str(file), f"{file}: No space left on device")
     assert left_behind(tmp_path / "lake") == []
@@ -81,9 +82,9 @@ def test_a_disk_that_fills_in_the_middle_leaves_nothing_visible(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[object] = []
-    real = segments.pq.write_table
+    real = pq.write_table
 
-    def second_fails(*args: object, **options: object) -> None:
+    def second_fails(*args: Any, **options: Any) -> None:
         if written:
             raise OSError(28, "No space left on device")
         written.append(args)
@@ -91,7 +92,7 @@ def test_a_disk_that_fills_in_the_middle_leaves_nothing_visible(
 
     file = write(tmp_path / "t.json", trace([event("user_annotation", "step_1", 0, 90), *kernels(5)]))
     with monkeypatch.context() as patch:
-        patch.setattr(segments.pq, "write_table", second_fails)
+        patch.setattr(pq, "write_table", second_fails)
         assert isinstance(import_one(file, tmp_path / "lake", OPTIONS), tuple)
     assert left_behind(tmp_path / "lake") == []
     assert isinstance(import_one(file, tmp_path / "lake", OPTIONS), Imported)

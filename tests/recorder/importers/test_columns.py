@@ -167,7 +167,7 @@ def test_named_ids_are_negative_and_apart() -> None:
     names = ["default", "copy", "compute", "Default"]
     found = to.ids(names).to_pylist()
     assert len(set(found)) == len(names)
-    assert all(value < 0 for value in found)
+    assert all(value is not None and value < 0 for value in found)
     assert to.ids(names).to_pylist() == found
 
 

@@ -78,7 +78,7 @@ def _whole(listed: list[dict[str, Any]], **style: Any) -> list[Any]:
 def files(draw: st.DrawFn) -> tuple[bytes, list[dict[str, Any]], dict[str, Any], dict[str, Any]]:
     """(content, events, header fields, how the JSON is written)."""
     listed = draw(st.lists(events_in_file, min_size=1, max_size=12))
-    style = {"indent": draw(st.sampled_from([None, 0, 2])), "ensure_ascii": draw(st.booleans())}
+    style: dict[str, Any] = {"indent": draw(st.sampled_from([None, 0, 2])), "ensure_ascii": draw(st.booleans())}
     body = json.dumps(listed, **style)
     if draw(st.booleans()):
         return body.encode(), listed, {}, style

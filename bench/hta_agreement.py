@@ -1,0 +1,78 @@
+"""Temporal breakdown beside Holistic Trace Analysis on the same files.
+
+HTA's window is the first device start to the last device end, so its idle leaves out the edges of ours; what must agree
+to its rounding is compute, and compute + everything else that is busy. HTA calls communication whatever matches its
+name patterns; a file where the classifiers differ by design is listed with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from bench.child import measured
+from bench.import_speed import ROOT, hta_python
+
+TRACES = ROOT.parent / "shared/traces/kineto"
+FILES = (
+    "hta/df_index_resolver__df_index_resolver.json.gz",
+    "hta/nccl_parser_config__nccl_data.json.gz",
+    "hta/ns_resolution_trace__rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
+    "hta/trace_diff__control__control.json.gz",
+    "hta/trace_diff__test__test.json.gz",
+    "param/dlrm_kineto/worker0_step_12.1694128201545.pt.trace.json",
+    "param/dlrm_kineto/worker1_step_12.1694128201556.pt.trace.json",
+)
+_PEER = """
+import json, sys
+from hta.trace_analysis import TraceAnalysis
+rows = {}
+for name in sys.argv[2:]:
+    analysis = TraceAnalysis(trace_files={0: f"{sys.argv[1]}/{name}"}, trace_dir="/")
+    row = analysis.get_temporal_breakdown(visualize=False).iloc[0]
+    parts = ("idle_time(us)", "compute_time(us)", "non_compute_time(us)", "kernel_time(us)")
+    rows[name] = {k: float(row[k]) for k in parts}
+print(json.dumps(rows))
+"""
+_OURS = """
+import json, sys
+from pathlib import Path
+from tracelake.pipelines.lake import Lake
+from tracelake.pipelines.runner import run
+from tracelake.pipelines.session import spark_session
+from tracelake.recorder.importers import ImportOptions, import_one
+lake, rows = Lake(Path(sys.argv[1])), {}
+for name in sys.argv[3:]:
+    import_one(Path(sys.argv[2]) / name, lake.root, ImportOptions(name))
+session = spark_session("bench")
+run(lake, session)
+ledger = lake.read(session, "aggregates.device_ledger").filter("scope = 'window'")
+kernels = lake.read(session, "normalized.kernels")
+span = kernels.selectExpr("job_id", "start_ns", "effective_end_ns AS end_ns").unionByName(
+    lake.read(session, "normalized.memops").select("job_id", "start_ns", "end_ns"))
+for row in span.groupBy("job_id").agg({"start_ns": "min", "end_ns": "max"}).join(ledger, "job_id").collect():
+    rows[row["job_id"]] = {"span_ns": row["max(end_ns)"] - row["min(start_ns)"], "compute_ns": row["compute_ns"],
+        "other_busy_ns": row["exposed_comm_ns"] + row["exposed_mem_ns"]}
+session.stop()
+print(json.dumps(rows))
+"""
+
+
+def measure() -> dict[str, Any]:
+    """Per file: both breakdowns in microseconds, and the largest difference of any part."""
+    with tempfile.TemporaryDirectory() as folder:
+        peer = measured(_PEER, str(TRACES), *FILES, python=hta_python())
+        ours = measured(_OURS, str(Path(folder) / "lake"), str(TRACES), *FILES)
+    files: dict[str, Any] = {}
+    for name in FILES:
+        hta, own = peer[name], ours[name]
+        busy = own["compute_ns"] + own["other_busy_ns"]
+        mine = {
+            "compute_time(us)": own["compute_ns"] / 1000,
+            "non_compute_time(us)": own["other_busy_ns"] / 1000,
+            "idle_time(us)": (own["span_ns"] - busy) / 1000,
+        }
+        files[name] = {"hta": hta, "tracelake": mine, "largest_difference_us": max(abs(mine[k] - hta[k]) for k in mine)}
+    return {"files": json.loads(json.dumps(files))}

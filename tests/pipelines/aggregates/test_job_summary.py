@@ -1,0 +1,205 @@
+"""The figures that a page opens with: sums, worst status, ranks, steps and samples."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from expect import Row, Rows, Story, Told, story
+
+LOW = "low_launch_coverage"
+
+
+def window(source_id: str, rank: int | None = None, start: int = 0, end: int = 100, **more: Any) -> Row:
+    row = {"source_id": source_id, "rank": rank, "window_start_ns": start, "window_end_ns": end}
+    return {**row, **more}
+
+
+def ledger(length: int, *parts: int | None, scope: str = "window", **more: Any) -> Row:
+    names = (
+        "compute_ns",
+        "exposed_comm_ns",
+        "exposed_mem_ns",
+        "idle_ns",
+        "sync_idle_ns",
+        "comm_ns",
+        "overlapped_comm_ns",
+    )
+    given = parts or [None] * len(names)
+    return {"scope": scope, "device_id": "d", "window_ns": length, **dict(zip(names, given, strict=True)), **more}
+
+
+def step(occurrence: int, duration: int, status: str = "complete", **more: Any) -> Row:
+    row = {"step_name": "step", "step_occurrence": occurrence, "duration_ns": duration, "status": status}
+    return {**row, **more}
+
+
+def sample(node: str, value: float | None, kind: str = "core") -> Row:
+    metric = "cpu_util_ratio" if kind == "core" else "gpu_util_ratio"
+    return {"entity_kind": kind, "metric": metric, "node_id": node, "value": value, "is_valid": value is not None}
+
+
+def one(expect: Row, **given: list[Row]) -> Story:
+    return story(**({"sources": [window("s")], "jobs": [{}]} | given), expect=[expect])
+
+
+WINDOWS = {
+    "the worst window gives the status": one(
+        {"status": "incomplete", "source_count": 3, "started_ns": 5, "ended_ns": 300, "node_count": 2},
+        sources=[window("a", start=50, status="complete", node_id="n"), window("b", status="incomplete", start=5),
+                 window("c", status="running", end=300, node_id="m")],
+    ),
+    "degraded is worse than incomplete": one(
+        {"status": "degraded"}, sources=[window("a", status="incomplete"), window("b", status="degraded")]
+    ),
+    "reasons are named, each once": one(
+        {"reasons": [LOW, "orphans", "quarantined_rows", "rank_missing"], "rows_read_count": 30,
+         "rows_quarantined_count": 4},
+        sources=[window("a", gpu_reason=LOW, flags=["rank_missing"], rows_read=10, rows_quarantined=4),
+                 window("b", gpu_reason=LOW, flags=["rank_missing", "orphans"], rows_read=20)],
+    ),
+    "attempts are summed apart": story(
+        jobs=[{}], sources=[window("a", end=50), window("b", attempt=1, start=60)],
+        device_ledger=[ledger(50, 10, 0, 0, 40, 0, 0, 0), ledger(40, 40, 0, 0, 0, 0, 0, 0, attempt=1)],
+        expect=[{"attempt": 0, "gpu_active_ratio": 0.2, "ended_ns": 50}, {"attempt": 1, "gpu_active_ratio": 1.0}],
+    ),
+    "without evidence numbers are unknown, and counts are 0": one(
+        {"device_time_ns": None, "withheld_ns": None, "gpu_active_ratio": None, "comm_overlap_ratio": None,
+         "launch_coverage_ratio": None, "tensor_core_ratio": None, "precision_known_ratio": None,
+         "cpu_util_ratio": None,
+         "cpu_active_ratio": None, "gpu_util_sampled_ratio": None, "step_median_ns": None, "step_count": 0,
+         "kernel_count": 0, "launch_count": 0, "memop_count": 0, "kernel_sum_ns": 0, "device_count": 0},
+    ),
+}  # fmt: skip
+
+LEDGER = {
+    "the ratios are those of all devices and windows together": one(
+        {
+            "device_time_ns": 400,
+            "compute_ns": 150,
+            "exposed_comm_ns": 60,
+            "exposed_mem_ns": 30,
+            "idle_ns": 160,
+            "sync_idle_ns": 20,
+            "gpu_active_ratio": 0.6,
+            "kernel_busy_ratio": 0.525,
+            "comm_overlap_ratio": 0.25,
+            "withheld_ns": None,
+            "device_count": 2,
+        },
+        devices=[{"device_id": "d"}, {"device_id": "e"}, {"device_id": "d", "source_id": "t"}],
+        device_ledger=[
+            ledger(100, 50, 20, 10, 20, 5, 30, 10),
+            ledger(300, 100, 40, 20, 140, 15, 50, 10, device_id="e"),
+            ledger(999, 999, 0, 0, 0, 0, 0, 0, scope="job"),
+            ledger(10, 10, 0, 0, 0, 0, 0, 0, scope="step"),
+        ],
+    ),
+    "a withheld window is in no sum, and said": one(
+        {"device_time_ns": 100, "withheld_ns": 900, "gpu_active_ratio": 0.8, "comm_overlap_ratio": None},
+        device_ledger=[ledger(100, 80, 0, 0, 20, 0, 0, 0), ledger(900, reason=LOW, source_id="t")],
+    ),
+    "where all windows are withheld there is no ratio": one(
+        {"device_time_ns": None, "withheld_ns": 900, "gpu_active_ratio": None, "compute_ns": None, "idle_ns": None},
+        device_ledger=[ledger(900, reason=LOW)],
+    ),
+    "a window without a device is no recorded device time": one(
+        {"device_time_ns": None, "withheld_ns": None}, device_ledger=[ledger(900, reason="x", device_id=None)]
+    ),
+}
+
+RANKS = {
+    "ranks without a window are missing": one(
+        {"ranks_expected_count": 4, "ranks_seen_count": 2, "missing_ranks": [1, 3], "conflicting_ranks": [],
+         "reasons": ["missing_ranks"]},
+        sources=[window("a", 0, world_size=4), window("b", 2, world_size=4)],
+    ),
+    "windows of one rank one after the other do not conflict": one(
+        {"ranks_seen_count": 1, "missing_ranks": [], "conflicting_ranks": [], "reasons": []},
+        sources=[window("a", 0, world_size=1), window("b", 0, 100, 200, world_size=1)],
+    ),
+    "two windows that claim one rank at one time conflict": one(
+        {"conflicting_ranks": [1], "ranks_seen_count": 1, "source_count": 3},
+        sources=[window("a", 0), window("b", 1), window("c", 1, 50, 150)],
+    ),
+    "a rank that two windows claim at one time has no usable window": one(
+        {"missing_ranks": [1, 3], "conflicting_ranks": [1], "ranks_seen_count": 2},
+        sources=[window("a", 0, world_size=4), window("b", 1), window("c", 1, 50, 150), window("d", 2)],
+    ),
+    "a rank that is not given is never guessed": one(
+        {"ranks_seen_count": 0, "missing_ranks": [0, 1], "conflicting_ranks": []},
+        sources=[window("a", world_size=2), window("b", world_size=2)],
+    ),
+    "the job knows how many ranks there are where windows do not": one(
+        {"ranks_expected_count": 2, "missing_ranks": [1]}, jobs=[{"world_size": 2}], sources=[window("a", 0)]
+    ),
+    "without a world size no rank is missing": one(
+        {"ranks_expected_count": None, "missing_ranks": [], "ranks_seen_count": 1}, sources=[window("a", 5)]
+    ),
+}  # fmt: skip
+
+STEPS = {
+    "the step time is that of the slowest rank": one(
+        {"step_count": 3, "step_median_ns": 20, "step_max_ns": 40, "uncovered_step_count": 0},
+        step_ledger=[step(0, 10), step(0, 20, source_id="t"), step(1, 40), step(1, 5, source_id="t"), step(2, 7)],
+    ),
+    "a cut step counts in nothing": one(
+        {"step_count": 1, "step_median_ns": 10, "step_max_ns": 10}, step_ledger=[step(0, 10), step(1, 900, "cut")]
+    ),
+    "uncovered steps are counted and said": one(
+        {"uncovered_step_count": 1, "reasons": ["uncovered_steps"]}, step_ledger=[step(0, 10), step(1, 3, "uncovered")]
+    ),
+    "of several step names the one with the most time counts": one(
+        {"step_count": 1, "step_median_ns": 100},
+        step_ledger=[step(0, 10), step(1, 20), step(0, 100, step_name="train step")],
+    ),
+}
+
+SUMS = {
+    "kernels, launches and copies add up over their names": one(
+        {"kernel_count": 5, "kernel_sum_ns": 70, "launch_count": 9, "launch_coverage_ratio": 0.75, "memop_count": 4},
+        kernel_stats=[{"kernel_count": 2, "duration_sum_ns": 30}, {"kernel_count": 3, "duration_sum_ns": 40}],
+        launch_stats=[{"launch_count": 4, "producing_launch_count": 4, "covered_launch_count": 3},
+                      {"launch_count": 5, "producing_launch_count": 0, "covered_launch_count": 0}],
+        memop_stats=[{"memop_count": 1}, {"memop_count": 3}],
+    ),
+    "communication is in no share of tensor cores or precision": one(
+        {"tensor_core_ratio": 0.25, "precision_known_ratio": 0.75},
+        precision_stats=[
+            {"kernel_class": "gemm", "precision": "bf16", "is_tensor_core": True, "duration_sum_ns": 25},
+            {"kernel_class": "norm", "precision": "fp32", "is_tensor_core": False, "duration_sum_ns": 50},
+            {"kernel_class": "other", "precision": "unknown", "is_tensor_core": False, "duration_sum_ns": 25},
+            {"kernel_class": "communication", "precision": "bf16", "is_tensor_core": False, "duration_sum_ns": 900},
+        ],
+    ),
+    "CPU figures are of valid samples, nodes count alike": one(
+        {"cpu_util_ratio": 0.375, "cpu_active_ratio": 0.75, "gpu_util_sampled_ratio": None,
+         "gpu_util_sampled_coverage_ratio": None},
+        samples=[sample("n", 0.5), sample("n", 0.0), sample("n", 1.0), sample("n", None), sample("m", 0.25)],
+    ),
+    "sampled GPU utilization stands next to its coverage": one(
+        {"gpu_util_sampled_ratio": 0.75, "gpu_util_sampled_coverage_ratio": 0.5, "cpu_util_ratio": None},
+        samples=[sample("n", 0.5, "device"), sample("n", 1.0, "device"), *[sample("n", None, "device")] * 2],
+    ),
+    "where every sample failed, as under MIG, utilization is unknown": one(
+        {"gpu_util_sampled_ratio": None, "gpu_util_sampled_coverage_ratio": 0.0},
+        samples=[sample("n", None, "device")],
+    ),
+}  # fmt: skip
+
+STORIES = {**WINDOWS, **LEDGER, **RANKS, **STEPS, **SUMS}
+
+
+@pytest.fixture(scope="module")
+def told(rows: Rows) -> Told:
+    return Told(rows, "aggregates.job_summary", STORIES)
+
+
+@pytest.mark.parametrize("title", STORIES)
+def test_job_summary(told: Told, title: str) -> None:
+    assert told.got(title) == told.want(title)
