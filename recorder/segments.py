@@ -99,6 +99,11 @@ class SourceWriter:
         aside.replace(final)
         self._segments.append(Segment(kind, path, rows.num_rows, final.stat().st_size))
 
+    def discard(self) -> None:
+        """Remove what was written: without a manifest nobody would ever see it."""
+        for segment in self._segments:
+            (self.root / segment.path).unlink(missing_ok=True)
+
     def close(self, status: str, *, attempt: int, closed: bool = True, **facts: Any) -> Manifest:
         """Publish the source: write its manifest, last and at once."""
         manifest = Manifest(

@@ -9,7 +9,7 @@ SENTINEL_NS = 2**62
 
 NOT_SENTINEL = Check(
     "sentinel_time",
-    f"abs({{column}}) < {SENTINEL_NS}",
+    f"{{column}} > -{SENTINEL_NS} AND {{column}} < {SENTINEL_NS}",
     "expect_column_values_to_be_between",
     (("min_value", -SENTINEL_NS + 1), ("max_value", SENTINEL_NS - 1)),
 )
@@ -75,7 +75,7 @@ WHERE = (DAY, JOB_ID, ATTEMPT, SOURCE_ID, NODE_ID, RANK)
 EVENT_ID = number("event_id", "Number of the event within its source and kind, in file order.")
 START = ns("start_ns", "Start, Unix time.", checks=(NOT_SENTINEL, NOT_ZERO_TIME))
 END = ns("end_ns", "End, Unix time; the interval is half-open.", checks=(NOT_SENTINEL,))
-DURATION = ns("duration_ns", "Length of the interval.", checks=(NOT_NEGATIVE,))
+DURATION = ns("duration_ns", "Length of the interval.", checks=(NOT_NEGATIVE, NOT_SENTINEL))
 CORRELATION_ID = number(
     "correlation_id",
     "Id that links a launch to its device events, unique only within the source; ids below 1 join nothing.",

@@ -16,6 +16,10 @@ RAW_VERSION = "v1"
 EVENT_KINDS = ("kernel", "memop", "launch", "sync", "annotation", "operator", "sample", "counter")
 
 
+class BadManifest(ValueError):
+    """A manifest cannot be read; the text names the file and the remedy."""
+
+
 @dataclass(frozen=True)
 class Segment:
     """One Parquet file of a source; `path` is relative to the raw folder."""
@@ -73,7 +77,7 @@ def manifest_path(day: str, job_id: str, source_id: str) -> str:
 def manifests(root: Path, job_id: str | None = None) -> list[tuple[str, Manifest]]:
     """(path relative to `root`, manifest) of every source, or of one job's.
 
-    Raises ValueError naming the file where a manifest cannot be read.
+    Raises BadManifest naming the file where one cannot be read.
     """
     pattern = f"manifest/day=*/{job_folder(job_id) if job_id else 'job=*'}/*.json"
     found = []
@@ -81,5 +85,5 @@ def manifests(root: Path, job_id: str | None = None) -> list[tuple[str, Manifest
         try:
             found.append((str(path.relative_to(root)), Manifest.from_json(path.read_text())))
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path}: not a manifest ({error}); delete it and import the file again") from error
+            raise BadManifest(f"{path}: not a manifest ({error}); delete it and import the file again") from error
     return found

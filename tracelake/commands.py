@@ -40,8 +40,9 @@ def expected_errors() -> tuple[type[BaseException], ...]:
     from tracelake.pipelines.lake import LakeUnusable
     from tracelake.pipelines.session import NoSpark
     from tracelake.recorder.importers import ImportFailed
+    from tracelake.schemas.manifest import BadManifest
 
-    return (UserError, BadSettings, JarsMissing, LakeUnusable, NoSpark, ImportFailed)
+    return (UserError, BadSettings, JarsMissing, LakeUnusable, NoSpark, ImportFailed, BadManifest)
 
 
 def import_options(

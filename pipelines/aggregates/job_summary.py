@@ -107,7 +107,7 @@ def _steps(step_ledger: DataFrame) -> DataFrame:
     main = time.groupBy(*_ATTEMPT).agg(F.max_by("step_name", F.struct("spent", "step_name")).alias("step_name"))
     of_main = step_ledger.join(F.broadcast(main), [*_ATTEMPT, "step_name"])
     per_step = of_main.groupBy(*_ATTEMPT, "step_occurrence").agg(
-        F.max(F.when(F.col("status") != "cut", F.col("duration_ns"))).alias("step_ns"),
+        F.max(F.when(F.col("status") == "complete", F.col("duration_ns"))).alias("step_ns"),
         F.max((F.col("status") == "uncovered").cast("int")).alias("is_uncovered"),
     )
     return per_step.groupBy(*_ATTEMPT).agg(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.where import SOURCE_KEY, one_per_window
@@ -26,7 +26,7 @@ def sources(
     host events, kernels and memory operations. A capture known to be cut ends at its last device event (at its last
     host event where it has none).
     """
-    windows = one_per_window(source)
+    windows = _interrupted(one_per_window(source))
     joined = windows
     for facts in (_device(kernels, memops), _launch(launches), _host(ranges), _set_aside(quarantine)):
         joined = joined.join(facts, SOURCE_KEY, "left")
@@ -42,6 +42,19 @@ def sources(
         "launch_coverage_ratio", "orphan_count", "flags", "rows_read", "rows_stored", "rows_quarantined",
         "rows_deduplicated", "rows_skipped", "file", "file_sha256", "read_bytes",
     )  # fmt: skip
+
+
+def _interrupted(windows: DataFrame) -> DataFrame:
+    """A window without a closing row was killed, not running, once another of its attempt tells how the job ended."""
+    attempt = Window.partitionBy("job_id", "attempt")
+    has_ended = F.max(F.col("is_closed") & F.col("state").isin("completed", "failed", "stopped")).over(attempt)
+    killed = (F.col("status") == "running") & ~F.col("is_closed") & F.coalesce(has_ended, F.lit(False))
+    return windows.withColumns(
+        {
+            "status": F.when(killed, F.lit("interrupted")).otherwise(F.col("status")),
+            "status_reason": F.when(killed, F.lit("no_closing_row")).otherwise(F.col("status_reason")),
+        }
+    )
 
 
 def _device(kernels: DataFrame, memops: DataFrame) -> DataFrame:

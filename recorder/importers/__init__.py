@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tracelake.recorder.importers.trace_file import Imported, ImportFailed, ImportOptions, import_file
+from tracelake.schemas.manifest import BadManifest
 
 SUFFIXES = (".json", ".json.gz")
 Outcome = Imported | tuple[str, str]
@@ -47,8 +48,10 @@ def import_one(path: Path, lake: Path, options: ImportOptions) -> Outcome:
     """`import_file`, its failure as a value: one bad file leaves the others alone."""
     try:
         return import_file(path, lake, options)
-    except (ImportFailed, OSError) as error:
-        return str(path), str(error) if isinstance(error, ImportFailed) else f"{path}: {error.strerror or error}"
+    except (ImportFailed, BadManifest) as error:
+        return str(path), str(error)
+    except OSError as error:
+        return str(path), f"{path}: {error.strerror or error}"
 
 
 def import_all(

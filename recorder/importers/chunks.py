@@ -11,6 +11,7 @@ from typing import BinaryIO
 READ_BYTES = 1 << 20
 _FIRST_MARK = 4096
 _MOST_MARKS = 256
+_SMALL_STEP = 4096
 
 
 class ByteStream:
@@ -59,10 +60,12 @@ class ByteStream:
         decoder = zlib.decompressobj(wbits=31)
         piece = first
         while piece:
+            before = decoder.copy()
             try:
                 out = decoder.decompress(piece, 4 * READ_BYTES)
             except zlib.error:
                 self.cut = "gzip_damaged"
+                yield from _up_to_the_damage(before, piece)
                 return
             if out:
                 yield out
@@ -101,3 +104,21 @@ class ByteStream:
         while len(self._marks) > _MOST_MARKS:
             self._step *= 2
             self._marks = self.marks
+
+
+def _up_to_the_damage(decoder: zlib._Decompress, piece: bytes) -> Iterator[bytes]:
+    """What a damaged piece holds before the damage: a failing call keeps back all that it had, so the steps narrow."""
+    step = _SMALL_STEP
+    at = 0
+    while at < len(piece):
+        before = decoder.copy()
+        try:
+            out = decoder.decompress(piece[at : at + step])
+        except zlib.error:
+            if step == 1:
+                return
+            decoder, step = before, 1
+            continue
+        if out:
+            yield out
+        at += step

@@ -47,12 +47,12 @@ def _one_ns(word: str) -> int | None:
 
 def impossible(start: pa.Int64Array, duration: pa.Int64Array) -> pa.StringArray:
     """Why a time cannot be, per row; NULL where it can. See METRICS, "Impossible events"."""
-    end_beyond = pc.greater_equal(pc.abs_checked(pc.if_else(pc.equal(start, -_INT64), 0, start)), SENTINEL_NS)
+    beyond = pc.or_(pc.greater_equal(start, SENTINEL_NS), pc.less_equal(start, -SENTINEL_NS))
     reasons = pa.nulls(len(start), pa.string())
     tests = (
         (pc.less(duration, 0), "negative_duration"),
         (pc.and_(pc.equal(start, 0), pc.equal(duration, 0)), "zero_time"),
-        (pc.or_kleene(end_beyond, pc.greater_equal(duration, SENTINEL_NS)), "sentinel_time"),
+        (pc.or_kleene(beyond, pc.greater_equal(duration, SENTINEL_NS)), "sentinel_time"),
         (pc.or_(pc.is_null(start), pc.is_null(duration)), "sentinel_time"),
     )
     for test, reason in tests:

@@ -98,6 +98,11 @@ class Batch:
     data: bytes
     offset: int
     spans: list[tuple[int, int]] | None = None
+    numbers: list[int] | None = None
+
+    def row(self, index: int) -> int:
+        """Number in the file of one event."""
+        return self.numbers[index] if self.numbers else self.first_row + index
 
     def span(self, index: int) -> tuple[int, int]:
         """(offset in the uncompressed file, length) of one event. Found only when asked: few rows need it."""
@@ -126,7 +131,7 @@ class TraceReader:
     read_bytes: int = 0
 
     def __iter__(self) -> Iterator[Batch]:
-        self._offset, self._open = 0, False
+        self._offset, self._open, self._lost = 0, False, 0
         buffer, tail = b"", bytearray()
         ended = False
         for piece in self.stream:
@@ -154,6 +159,10 @@ class TraceReader:
             if ended:
                 tail += buffer
         self._close(ended, bytes(tail))
+
+    def _row(self) -> int:
+        """Number of the next row: those read in earlier batches and those lost so far."""
+        return self.rows + self._lost
 
     def _open_array(self, buffer: bytes) -> bytes:
         """Consume everything up to the first event. The keys before it are the header."""
@@ -200,7 +209,7 @@ class TraceReader:
                 events = _DECODE.decode(b"[" + data + b"]")
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
-            batch = Batch(events, self.rows, data, self._offset)
+            batch = Batch(events, self._row(), data, self._offset)
             self.rows += len(events)
             self.read_bytes = self._offset + end
             self._offset += rest
@@ -211,15 +220,19 @@ class TraceReader:
         """The slow way through a stretch: event by event, keeping what can be read."""
         events: list[Event] = []
         spans: list[tuple[int, int]] = []
-        batch = Batch(events, self.rows, b"", self._offset, spans)
+        numbers: list[int] = []
+        batch = Batch(events, self._row(), b"", self._offset, spans, numbers)
         at, ended = 0, False
         while True:
             at = _skip(buffer, at)
             if at >= len(buffer):
                 break
             if buffer[at : at + 1] == b"]":
-                at, ended = at + 1, True
-                break
+                if _ARRAY_END.match(buffer, at) or (final and not buffer[at + 1 :].strip(_BLANK)):
+                    at, ended = at + 1, True
+                    break
+                if not final and not buffer[at + 1 :].strip(_BLANK):
+                    break  # what follows tells whether it ends the array
             end = event_end(buffer, at)
             if end is None and not final and len(buffer) - at < _MOST_EVENT_BYTES:
                 break
@@ -229,6 +242,7 @@ class TraceReader:
                 if at >= len(buffer):
                     break
                 continue
+            numbers.append(self._row() + len(events))
             events.append(event)
             spans.append((self._offset + at, end - at))  # type: ignore[operator]
             at = end  # type: ignore[assignment]
@@ -252,16 +266,17 @@ class TraceReader:
 
     def _lose(self, buffer: bytes, at: int, end: int | None, final: bool, done: int) -> int:
         """Set a stretch aside and return where reading resumes: the next place that looks like an event."""
-        following = _NEXT_EVENT.search(buffer, at + 1)
-        resume = following.start("event") if following else (end or len(buffer))
-        if end is None and not following and final:
+        following = _next_event(buffer, at + 1)
+        resume = following if following is not None else (end or len(buffer))
+        if end is None and following is None and final:
             self.cut = "file_cut"
             if self.stream.cut is None and not buffer[at:].strip(_BLANK):
                 return len(buffer)
         whole = end is not None and resume >= end
-        row = self.rows + done + sum(loss.rows or 0 for loss in self.losses)
-        reason = "unreadable_row" if whole else "cut_row" if end is None and not following else "damaged"
+        row = self._row() + done
+        reason = "unreadable_row" if whole else "cut_row" if end is None and following is None else "damaged"
         stretch = end if whole and end else resume
+        self._lost += 0 if reason == "damaged" else 1
         self.losses.append(
             Loss(
                 self._offset + at, stretch - at, row, 1 if reason != "damaged" else None, reason, buffer[at : at + 200]
@@ -296,8 +311,10 @@ _SECOND = re.compile(rb"\s*(?P<what>\S)")
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _SPLIT = re.compile(rb'\}\s*,\s*(?P<next>\{)\s*"')
 _LAST_END = re.compile(rb'\}\s*\](?=\s*(?:,\s*"|\}|\Z))')
-_NEXT_EVENT = re.compile(rb'[,\[}\]\s](?P<event>\{\s*"(?:ph|name|cat|ts|pid|tid|args|id|dur|s|bp)"\s*:)')
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+# An event follows a comma; what follows a colon or opens a list is an event's own arguments.
+_NEXT_EVENT = re.compile(rb'[,}]\s*(?P<event>\{\s*"(?:ph|name|cat|ts|pid|tid|args)"\s*:)')
+# A quote that opens a string without end matches alone: the value ends beyond what is there.
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|["{}\[\]]', re.DOTALL)
 
 
 def event_end(buffer: bytes, at: int) -> int | None:
@@ -305,12 +322,24 @@ def event_end(buffer: bytes, at: int) -> int | None:
     depth = 0
     for token in _TOKEN.finditer(buffer, at, min(len(buffer), at + _MOST_EVENT_BYTES)):
         first = token.group()[0]
+        if first == 0x22 and len(token.group()) == 1:
+            return None
         if first in b"{[":
             depth += 1
         elif first in b"}]":
             depth -= 1
             if depth == 0:
                 return token.end()
+    return None
+
+
+def _next_event(buffer: bytes, at: int) -> int | None:
+    """Where the next event seems to open: an object with a phase, not one among an event's arguments."""
+    for found in _NEXT_EVENT.finditer(buffer, at):
+        start = found.start("event")
+        end = event_end(buffer, start)
+        if b'"ph"' in buffer[start : end if end is not None else start + _MOST_EVENT_BYTES]:
+            return start
     return None
 
 
@@ -321,6 +350,7 @@ def _skip(buffer: bytes, at: int) -> int:
 
 
 _BETWEEN = re.compile(rb"[\s,]*")
+_ARRAY_END = re.compile(rb'\]\s*(?:\}|,\s*")')
 
 
 def _spans(data: bytes) -> Iterator[tuple[int, int]]:

@@ -133,7 +133,7 @@ class KinetoSorter:
                 offset, length = batch.span(index)
                 event = batch.events[index]
                 excerpt = f"{event.name} ts={bytes(event.ts).decode()} dur={bytes(event.dur).decode()}".encode()
-                self.found.losses.append(Loss(offset, length, batch.first_row + index, 1, reason, excerpt[:200]))
+                self.found.losses.append(Loss(offset, length, batch.row(index), 1, reason, excerpt[:200]))
 
     def _window(
         self, kind: str, events: list[Event], labels: list[str], start: pa.Int64Array, duration: pa.Int64Array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from tracelake.recorder.importers.chunks import ByteStream
 from tracelake.recorder.importers.columns import whole
 from tracelake.recorder.importers.events import Loss, NotATrace, TraceReader
 from tracelake.recorder.importers.kineto import KinetoSorter, Sorted, Span
-from tracelake.recorder.importers.processes import DEVICE_ONLY, assign
+from tracelake.recorder.importers.known import cuts_of, known_files, twin
+from tracelake.recorder.importers.processes import DEVICE_ONLY, Processes, assign
 from tracelake.recorder.segments import SourceWriter, Staging
 from tracelake.schemas.catalog import table
-from tracelake.schemas.manifest import Manifest, manifests, raw_root
+from tracelake.schemas.manifest import raw_root
 from tracelake.schemas.render.arrow import arrow_schema
 
 VERSION = "kineto-1"
@@ -69,9 +70,8 @@ class ImportFailed(ValueError):
 def import_file(path: Path, lake: Path, options: ImportOptions) -> Imported:
     """Read a Kineto trace and publish its sources. Raises ImportFailed and leaves nothing behind."""
     root = raw_root(lake)
-    known = [manifest for _, manifest in manifests(root, options.job_id) if manifest.file_sha256]
-    cut_before = {m.read_bytes: m for m in known if m.status == "incomplete" and m.read_bytes}
-    stream = ByteStream(path, [length for length in cut_before if length])
+    known = known_files(root, options.job_id)
+    stream = ByteStream(path, [file.read_bytes for file in known if file.is_cut])
     staging = Staging(lake)
     try:
         sorter = KinetoSorter(staging, operators=options.operators)
@@ -83,18 +83,12 @@ def import_file(path: Path, lake: Path, options: ImportOptions) -> Imported:
             raise ImportFailed(
                 f"{path}: not a trace: {error}; give a Kineto (Chrome trace) .json or .json.gz"
             ) from error
-        if not sorter.found.counts:
-            raise ImportFailed(
-                f"{path}: no event that the lake keeps ({reader.rows} rows read); is it a training trace?"
-            )
-        if (twin := _twin(stream, reader, known)) is not None:
-            return Imported(str(path), (twin.source_id,), twin.status, reader.rows, 0, 0, duplicate=True)
-        superseded = tuple(
-            manifest.source_id
-            for length, manifest in cut_before.items()
-            if length and stream.prefix_hashes.get(length) == manifest.file_sha256
-        )
-        trace = _Trace(path, stream, reader, sorter.found, options, superseded)
+        if not sorter.found.counts and not sorter.found.host:
+            raise ImportFailed(f"{path}: no event of a training trace among its {reader.rows} rows")
+        if (twin_ := twin(known, stream, reader, staging, root)) is not None:
+            held = tuple(manifest.source_id for manifest in twin_.sources)
+            return Imported(str(path), held, twin_.sources[0].status, reader.rows, 0, 0, duplicate=True)
+        trace = _Trace(path, stream, reader, sorter.found, options, cuts_of(known, stream, reader))
         return _publish(trace, staging, root)
     finally:
         staging.discard()
@@ -123,56 +117,56 @@ class _Trace:
         return whole(self.reader.header.get("baseTimeNanoseconds")) or 0
 
 
-def _twin(stream: ByteStream, reader: TraceReader, known: Sequence[Manifest]) -> Manifest | None:
-    """The source that already holds these bytes: the same file, or the whole one of which this is a cut."""
-    for manifest in known:
-        if manifest.file_sha256 == stream.sha256:
-            return manifest
-        marks = {int(at): digest for at, digest in manifest.prefix_hashes.items() if int(at) <= stream.length}
-        same = marks and all(stream.marks.get(at, digest) == digest for at, digest in marks.items())
-        shared = set(marks) & set(stream.marks)
-        if (
-            reader.cut
-            and manifest.status != "incomplete"
-            and same
-            and shared
-            and (manifest.file_bytes or 0) > stream.length
-        ):
-            return manifest
-    return None
-
-
 def _publish(trace: _Trace, staging: Staging, root: Path) -> Imported:
-    found, reader = trace.found, trace.reader
-    processes = assign(staging, found.processes)
-    day = _day(trace)
+    """Write every source's segments, then their manifests. A failure (a full disk) takes the segments back."""
+    processes = assign(staging, trace.found.processes)
     damaged = any(loss.reason == "damaged" for loss in trace.losses)
-    status = "incomplete" if reader.cut else "degraded" if damaged else "complete"
-    written: list[tuple[SourceWriter, int, dict[str, int]]] = []
-    for ordinal, process in enumerate(processes.order):
-        source_id = f"{trace.sha256}-{ordinal}"
-        writer = SourceWriter(root, day, trace.options.job_id, source_id)
-        stored = _write_events(writer, staging, processes, process, trace.base_ns)
-        rows = _row_counts(trace, stored, first=ordinal == 0)
-        if ordinal == 0:
-            _write_losses(writer, trace)
-        writer.write("source", _source_rows(trace, day, source_id, process, len(processes.order), status, rows))
-        written.append((writer, ordinal, rows))
-    for writer, ordinal, rows in written:
-        writer.close(
-            status,
-            attempt=trace.options.attempt,
-            rows=rows,
-            file=str(trace.path),
-            file_sha256=trace.sha256 if not reader.cut else _hash_of_read(trace),
-            file_bytes=trace.stream.length,
-            read_bytes=reader.read_bytes if reader.cut else trace.stream.length,
-            prefix_hashes={str(at): digest for at, digest in trace.stream.marks.items()} if ordinal == 0 else {},
-            supersedes=trace.superseded if ordinal == 0 else (),
-        )
-    read, stored, lost = (sum(rows[name] for _, _, rows in written) for name in ("read", "stored", "quarantined"))
-    sources = tuple(writer.source_id for writer, *_ in written)
-    return Imported(str(trace.path), sources, status, read, stored, lost, warnings=reader.warnings)
+    status = "incomplete" if trace.reader.cut else "degraded" if damaged else "complete"
+    day = _day(trace)
+    writers = [
+        SourceWriter(root, day, trace.options.job_id, f"{trace.sha256}-{ordinal}")
+        for ordinal in range(len(processes.order))
+    ]
+    try:
+        counts = [
+            _write_source(trace, writer, staging, processes, ordinal, status) for ordinal, writer in enumerate(writers)
+        ]
+    except BaseException:
+        for writer in writers:
+            writer.discard()
+        raise
+    for ordinal, (writer, rows) in enumerate(zip(writers, counts, strict=True)):
+        _close(trace, writer, rows, status, first=ordinal == 0)
+    read, stored, lost = (sum(rows[name] for rows in counts) for name in ("read", "stored", "quarantined"))
+    sources = tuple(writer.source_id for writer in writers)
+    return Imported(str(trace.path), sources, status, read, stored, lost, warnings=trace.reader.warnings)
+
+
+def _write_source(
+    trace: _Trace, writer: SourceWriter, staging: Staging, processes: Processes, ordinal: int, status: str
+) -> dict[str, int]:
+    process = processes.order[ordinal]
+    stored = _write_events(writer, staging, processes, process, trace.base_ns)
+    rows = _row_counts(trace, stored, first=ordinal == 0)
+    if ordinal == 0:
+        _write_losses(writer, trace)
+    writer.write("source", _source_rows(trace, writer, process, len(processes.order), status, rows))
+    return rows
+
+
+def _close(trace: _Trace, writer: SourceWriter, rows: dict[str, int], status: str, *, first: bool) -> None:
+    is_cut = trace.reader.cut is not None
+    writer.close(
+        status,
+        attempt=trace.options.attempt,
+        rows=rows,
+        file=str(trace.path),
+        file_sha256=_hash_of_read(trace) if is_cut else trace.sha256,
+        file_bytes=trace.stream.length,
+        read_bytes=trace.reader.read_bytes if is_cut else trace.stream.length,
+        prefix_hashes={str(at): digest for at, digest in trace.stream.marks.items()} if first else {},
+        supersedes=trace.superseded if first else (),
+    )
 
 
 def _hash_of_read(trace: _Trace) -> str:
@@ -184,7 +178,9 @@ def _hash_of_read(trace: _Trace) -> str:
     return again.prefix_hashes[trace.reader.read_bytes]
 
 
-def _write_events(writer: SourceWriter, staging: Staging, processes: Any, process: int | None, base_ns: int) -> int:
+def _write_events(
+    writer: SourceWriter, staging: Staging, processes: Processes, process: int | None, base_ns: int
+) -> int:
     stored = 0
     for kind in staging.kinds:
         for rows in processes.rows_of(kind, process):
@@ -248,7 +244,7 @@ def _host_span(trace: _Trace, process: int | None, several: bool) -> Span:
 
 
 def _source_rows(
-    trace: _Trace, day: str, source_id: str, process: int | None, sources: int, status: str, rows: Mapping[str, int]
+    trace: _Trace, writer: SourceWriter, process: int | None, sources: int, status: str, rows: Mapping[str, int]
 ) -> pa.Table:
     header, options, facts = trace.reader.header, trace.options, trace.options.facts
     world = header.get("distributedInfo")
@@ -260,10 +256,10 @@ def _source_rows(
         flags.append("process_missing")
     flags += sorted(trace.reader.warnings)
     row = {
-        "day": dt.date.fromisoformat(day),
+        "day": dt.date.fromisoformat(writer.day),
         "job_id": options.job_id,
         "attempt": options.attempt,
-        "source_id": source_id,
+        "source_id": writer.source_id,
         "format": "kineto",
         "node_id": options.node_id or _text(header.get("host_name")),
         "rank": rank,

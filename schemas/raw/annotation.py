@@ -1,6 +1,18 @@
 """Ranges that the program named."""
 
-from tracelake.schemas.columns import EVENT_ID, JOB_ID, SOURCE_ID, START, STREAM_ID, THREAD_ID, duration, number, text
+from tracelake.schemas.columns import (
+    EVENT_ID,
+    JOB_ID,
+    NOT_NEGATIVE,
+    NOT_SENTINEL,
+    SOURCE_ID,
+    START,
+    STREAM_ID,
+    THREAD_ID,
+    ns,
+    number,
+    text,
+)
 from tracelake.schemas.model import Table, one_of
 
 TABLE = Table(
@@ -16,7 +28,12 @@ TABLE = Table(
         number("device_index", "Device of a device-side copy.", nullable=True),
         STREAM_ID,
         START,
-        duration("duration_ns", "Length of the range; NULL where it was never closed.", nullable=True),
+        ns(
+            "duration_ns",
+            "Length of the range; NULL where it was never closed.",
+            nullable=True,
+            checks=(NOT_NEGATIVE, NOT_SENTINEL),
+        ),
     ),
     key=("job_id", "source_id", "event_id"),
 )

@@ -52,7 +52,7 @@ _SMALL = {
 @contextmanager
 def small_data(spark: SparkSession) -> Iterator[None]:
     """Spark interprets its plans instead of compiling them."""
-    before = {key: spark.conf.get(key) for key in _SMALL}
+    before = {key: str(spark.conf.get(key)) for key in _SMALL}
     for key, value in _SMALL.items():
         spark.conf.set(key, value)
     try:

@@ -52,7 +52,7 @@ WINDOWS = {
     "the worst window gives the status": one(
         {"status": "incomplete", "source_count": 3, "started_ns": 5, "ended_ns": 300, "node_count": 2},
         sources=[window("a", start=50, status="complete", node_id="n"), window("b", status="incomplete", start=5),
-                 window("c", status="running", end=300, node_id="m")],
+                 window("c", status="running", start=90, end=300, node_id="m")],
     ),
     "degraded is worse than incomplete": one(
         {"status": "degraded"}, sources=[window("a", status="incomplete"), window("b", status="degraded")]

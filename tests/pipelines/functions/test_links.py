@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -46,7 +46,7 @@ def launch_of(event: Event, launches: list[Launch]) -> tuple[int, int, int] | No
     return found and (found[2], found[4], found[5])
 
 
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=2, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(seed=st.integers(0, 2**32))
 def test_each_event_keeps_its_row_and_finds_its_launch(spark: SparkSession, seed: int) -> None:
     rng = random.Random(seed)

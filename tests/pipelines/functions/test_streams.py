@@ -6,7 +6,7 @@ import random
 import sys
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -42,7 +42,7 @@ def next_start(kernel: Kernel, kernels: list[Kernel]) -> int | None:
     return min(starts, default=None)
 
 
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=2, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(seed=st.integers(0, 2**32))
 def test_each_kernel_keeps_its_row_and_finds_the_next_start(spark: SparkSession, seed: int) -> None:
     rng = random.Random(seed)

@@ -135,6 +135,6 @@ def test_rows_lost_before_shift_the_numbers_of_rows_after(tmp_path: Path) -> Non
     listed = [*kernels(5), '{"ph": : 1}', *kernels(5, first=5)]
     (tmp_path / "t.json").write_bytes(trace(listed))
     reader = TraceReader(ByteStream(tmp_path / "t.json"))
-    rows = [batch.first_row + i for batch in reader for i in range(len(batch.events))]
+    rows = [batch.row(i) for batch in reader for i in range(len(batch.events))]
     assert reader.losses[0].row_index == 5
     assert rows == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10]

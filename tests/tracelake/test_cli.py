@@ -1,0 +1,151 @@
+"""The command line on good and bad input: one clear line, a non-zero exit code, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from tracelake import commands
+from tracelake.cli import app
+
+RUNNER = CliRunner()
+KERNEL = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1_700_000_000_000_000, "dur": 10}
+STEP = {
+    "ph": "X",
+    "cat": "user_annotation",
+    "name": "step_1",
+    "pid": 5,
+    "tid": 5,
+    "ts": 1_700_000_000_000_000,
+    "dur": 40,
+}
+LAUNCH = {
+    "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 5, "tid": 5, "ts": 1_700_000_000_000_001, "dur": 2,
+    "args": {"correlation": 1},
+}  # fmt: skip
+
+
+@pytest.fixture
+def one_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands use the tests' session, and leave it running."""
+
+    @contextmanager
+    def same(settings: object, name: str) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(commands, "_session", same)
+
+
+def _trace(path: Path) -> Path:
+    events = [STEP, LAUNCH, {**KERNEL, "ts": KERNEL["ts"] + 5, "args": {"correlation": 1, "device": 0, "stream": 7}}]
+    path.write_text(json.dumps({"traceEvents": events, "distributedInfo": {"rank": 0, "world_size": 1}}))
+    return path
+
+
+def _fails(*arguments: str) -> str:
+    result = RUNNER.invoke(app, list(arguments))
+    assert result.exit_code == 1, result.output
+    lines = result.stderr.strip().splitlines()
+    assert lines[0].startswith("tracelake: "), lines
+    return " ".join(lines)
+
+
+def test_a_file_that_is_no_trace(tmp_path: Path) -> None:
+    (tmp_path / "notes.json").write_text('{"hello": "world"}')
+    said = _fails("import", str(tmp_path / "notes.json"), "--job", "j", "--lake", str(tmp_path / "lake"))
+    assert "notes.json: not a trace" in said
+    assert "give a Kineto .json or .json.gz" in said
+    assert [p for p in (tmp_path / "lake").rglob("*") if p.is_file()] == []
+
+
+def test_a_folder_without_traces(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "holds no .json" in _fails("import", str(tmp_path / "empty"), "--job", "j", "--lake", str(tmp_path / "lake"))
+
+
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    assert "no such file" in _fails("import", str(tmp_path / "x.json"), "--job", "j", "--lake", str(tmp_path / "lake"))
+
+
+def test_an_unknown_job_names_those_that_are_there(tmp_path: Path) -> None:
+    lake = str(tmp_path / "lake")
+    trace = _trace(tmp_path / "t.json")
+    assert RUNNER.invoke(app, ["import", str(trace), "--job", "mine", "--lake", lake]).exit_code == 0
+    assert "no job other" in (said := _fails("report", "other", "--lake", lake))
+    assert "there are mine" in said
+
+
+def test_a_folder_that_is_no_lake(tmp_path: Path) -> None:
+    assert "no lake here" in _fails("report", "j", "--lake", str(tmp_path / "nowhere"))
+
+
+def test_a_lake_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    trace = _trace(tmp_path / "t.json")
+    said = _fails("import", str(trace), "--job", "j", "--lake", str(tmp_path / "file" / "lake"))
+    assert "cannot write the lake" in said
+
+
+def test_settings_that_do_not_exist(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("[paramters]\n")
+    assert "no table [paramters]" in _fails("jobs", "--conf", str(tmp_path / "c.toml"))
+    (tmp_path / "d.toml").write_text("= 3")
+    assert "not TOML" in _fails("jobs", "--conf", str(tmp_path / "d.toml"))
+
+
+def test_the_wrong_java_is_named_with_the_right_one(tmp_path: Path) -> None:
+    home = tmp_path / "jdk"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    (home / "bin" / "java").chmod(0o755)
+    lake = tmp_path / "lake"
+    RUNNER.invoke(app, ["import", str(_trace(tmp_path / "t.json")), "--job", "j", "--lake", str(lake)])
+    done = subprocess.run(
+        [sys.executable, "-m", "tracelake", "run", "--lake", str(lake)],
+        env={**os.environ, "JAVA_HOME": str(home)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "is Java 11; Spark 4.1 needs Java 17 or 21" in done.stderr
+    assert not (lake / "tables").exists()
+
+
+def test_an_option_that_makes_no_sense(tmp_path: Path) -> None:
+    trace = str(_trace(tmp_path / "t.json"))
+    assert "--fact colour=red" in _fails("import", trace, "--job", "j", "--fact", "colour=red")
+    assert "write key=value" in _fails("import", trace, "--job", "j", "--tag", "x")
+
+
+@pytest.mark.usefixtures("one_session")
+def test_import_report_and_sql(tmp_path: Path) -> None:
+    lake, trace = str(tmp_path / "lake"), str(_trace(tmp_path / "t.json"))
+    imported = RUNNER.invoke(app, ["import", trace, "--job", "a job/1", "--tag", "team=x", "--lake", lake])
+    assert "3 of 3 rows stored" in imported.output
+    again = RUNNER.invoke(app, ["import", trace, "--job", "a job/1", "--lake", lake])
+    assert "already in the lake" in again.output
+    reported = RUNNER.invoke(app, ["report", "a job/1", "--lake", lake])
+    assert reported.exit_code == 0, reported.output
+    page = tmp_path / "lake" / "reports" / "job-a%20job%2F1.html"
+    assert str(page) in reported.output.replace("\n", "")
+    assert "a job/1" in page.read_text()
+    asked = RUNNER.invoke(
+        app, ["sql", "SELECT duration_ns, launch_delay_ns FROM kernels", "--format", "json", "--lake", lake]
+    )
+    assert json.loads(asked.stdout) == [{"duration_ns": 10_000, "launch_delay_ns": 4_000}]
+    assert "Spark cannot answer that" in _fails("sql", "SELECT nothing FROM nowhere", "--lake", lake)
+    assert "Nothing new" in RUNNER.invoke(app, ["run", "--lake", lake]).output
+
+
+def test_help_has_an_example_for_every_command() -> None:
+    for command in ("demo", "import", "run", "report", "jobs", "sql"):
+        shown: Any = RUNNER.invoke(app, [command, "--help"])
+        assert "Example: tracelake" in " ".join(shown.output.split()), command
