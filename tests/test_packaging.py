@@ -33,7 +33,7 @@ def test_data_files_of_packages_are_listed() -> None:
 
 
 def test_the_recorder_loads_nothing_heavy() -> None:
-    heavy = ("pyspark", "pandas", "altair", "airflow", "great_expectations", "delta", "numpy", "torch", "msgspec")
+    heavy = ("pyspark", "pandas", "altair", "airflow", "great_expectations", "delta", "torch", "msgspec")
     code = (
         "import sys, tracelake, tracelake.recorder, tracelake.recorder.segments, tracelake.schemas.catalog as c;"
         f"c.tables(); print([m for m in {heavy!r} if m in sys.modules])"

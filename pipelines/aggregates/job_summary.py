@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.stats import nearest_rank
+from tracelake.pipelines.functions.where import SOURCE_KEY
 from tracelake.pipelines.parameters import METRIC_VERSION
 
 _ATTEMPT = ["job_id", "attempt"]
@@ -43,7 +44,7 @@ def job_summary(
         _launches(launch_stats),
         _count(memop_stats, "memop_count").drop("duration_sum_ns"),
         _precision(precision_stats),
-        _samples(samples),
+        _samples(samples, sources),
     ):
         joined = joined.join(facts, _ATTEMPT, "left")
     for name in ("device_count", "step_count", "uncovered_step_count", "kernel_count", "launch_count", "memop_count",
@@ -145,8 +146,11 @@ def _precision(precision_stats: DataFrame) -> DataFrame:
     )
 
 
-def _samples(samples: DataFrame) -> DataFrame:
-    core = samples.filter("entity_kind = 'core' AND metric = 'cpu_util_ratio'")
+def _samples(samples: DataFrame, sources: DataFrame) -> DataFrame:
+    """Means of valid samples inside the windows: sampling begins before recording and stretches nothing."""
+    bounds = sources.select(*SOURCE_KEY, "window_start_ns", "window_end_ns")
+    inside = samples.join(F.broadcast(bounds), SOURCE_KEY).filter("at_ns >= window_start_ns AND at_ns < window_end_ns")
+    core = inside.filter("entity_kind = 'core' AND metric = 'cpu_util_ratio'")
     valid = F.when(F.col("is_valid"), F.col("value"))
     nodes = core.groupBy(*_ATTEMPT, "node_id").agg(
         F.avg(valid).alias("node_util"),
@@ -158,7 +162,7 @@ def _samples(samples: DataFrame) -> DataFrame:
         F.when(F.sum("valid") > 0, F.sum("active") / F.sum("valid")).alias("cpu_active_ratio"),
     )
     gpu = (
-        samples.filter("entity_kind = 'device' AND metric = 'gpu_util_ratio'")
+        inside.filter("entity_kind = 'device' AND metric = 'gpu_util_ratio'")
         .groupBy(*_ATTEMPT)
         .agg(
             F.avg(valid).alias("gpu_util_sampled_ratio"),

@@ -22,6 +22,7 @@ _CLASSES = {
     "data_loading": "data_loading_ns",
     "host_work": "host_work_ns",
 }
+_DEVICE = ("compute_ns", "exposed_comm_ns", "memcpy_ns", "memset_ns")
 _STEP = [*SOURCE_KEY, "step_name", "step_occurrence"]
 
 
@@ -47,7 +48,7 @@ def step_ledger(
     named = steps.withColumnRenamed("name", "step_name").withColumnRenamed("index", "step_index")
     launched = step_launches.drop("attempt", "metric_version")
     facts = named.join(sums, _STEP, "left").join(launched, _STEP, "left")
-    return _numbered(_judged(facts), sources).withColumn("metric_version", F.lit(METRIC_VERSION)).select(
+    return _numbered(_judged(facts), sources, annotations).withColumn("metric_version", F.lit(METRIC_VERSION)).select(
         "job_id", "attempt", "source_id", "node_id", "rank", "step_name", "step_index", "step_occurrence", "start_ns",
         "duration_ns", *_CLASSES.values(), "other_ns", "gpu_time_ns", "launch_count", "status", "reason",
         "metric_version",
@@ -101,13 +102,18 @@ def _sums(live: DataFrame, steps: DataFrame) -> DataFrame:
 def _judged(facts: DataFrame) -> DataFrame:
     uncovered = F.coalesce("is_uncovered", F.lit(False))
     status = F.when(F.col("is_cut"), F.lit("cut")).when(uncovered, F.lit("uncovered")).otherwise(F.lit("complete"))
-    withheld = F.when(F.col("gpu_reason") != "no_gpu_activity_captured", F.col("gpu_reason"))
     reason = F.when(F.col("is_cut"), F.lit("capture_cut")).otherwise(
-        F.coalesce(F.when(uncovered, F.lit("uncovered")), withheld)
+        F.coalesce(F.when(uncovered, F.lit("uncovered")), "gpu_reason")
     )
-    known = reason.isNull()
-    classes = {name: F.when(known, F.coalesce(name, F.lit(0))) for name in _CLASSES.values()}
-    total: Column = reduce(lambda a, b: a + b, classes.values())
+    # Without any device event in the window, what the host did is known and what a device did is not.
+    no_device = F.coalesce(F.col("gpu_reason") == "no_gpu_activity_captured", F.lit(False))
+    known = reason.isNull() | (no_device & (status == "complete"))
+    classes = {
+        name: F.when(known & (~no_device if name in _DEVICE else F.lit(True)), F.coalesce(name, F.lit(0)))
+        for name in _CLASSES.values()
+    }
+    parts = [F.coalesce(part, F.lit(0)) for part in classes.values()]
+    total: Column = F.when(known, reduce(lambda a, b: a + b, parts))
     gpu = F.when(F.col("gpu_reason").isNull() & ~uncovered, F.coalesce("gpu_time_ns", F.lit(0)))
     count = F.coalesce("launch_count", F.lit(0))
     return facts.withColumns(
@@ -122,13 +128,16 @@ def _judged(facts: DataFrame) -> DataFrame:
     )
 
 
-def _numbered(steps: DataFrame, sources: DataFrame) -> DataFrame:
+def _numbered(steps: DataFrame, sources: DataFrame, annotations: DataFrame) -> DataFrame:
     """Occurrences count on over the windows of one process: each adds the steps of the attempt's earlier ones."""
     process = ["job_id", "attempt", "step_name", "process"]
     who = F.coalesce(F.concat(F.lit("rank "), F.col("rank").cast("string")), F.concat_ws(" ", "node_id", "process_id"))
     windows = sources.select(*SOURCE_KEY, who.alias("process"))
     owned = steps.join(F.broadcast(windows), SOURCE_KEY)
-    counts = owned.groupBy(*process, "source_id", "window_start_ns", "window_end_ns").agg(F.count("*").alias("steps"))
+    numbered = annotations.filter("is_step").withColumnRenamed("name", "step_name")
+    all_steps = numbered.groupBy(*SOURCE_KEY, "step_name").agg(F.count("*").alias("steps"))
+    bounds = sources.select(*SOURCE_KEY, "attempt", who.alias("process"), "window_start_ns", "window_end_ns")
+    counts = all_steps.join(F.broadcast(bounds), SOURCE_KEY)
     before = (
         Window.partitionBy(*process).orderBy("window_start_ns", "source_id").rowsBetween(Window.unboundedPreceding, -1)
     )

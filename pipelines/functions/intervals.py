@@ -18,46 +18,48 @@ FOREVER_NS = 1 << 62
 
 
 def nested(ranges: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Ranges (id, start_ns, end_ns and `keys`) with `depth` from 0, `parent_id` and `is_outliving`.
+    """Ranges (id, start_ns, end_ns and `keys`, which may be NULL) with depth, parent_id and is_outliving.
 
-    Nesting is last-in-first-out per key; a range that outlives the one around it keeps it as parent and says so.
-    An end_ns of NULL is open for ever.
+    Nesting is last-in-first-out per key, depth counts from 0. A range that outlives the one around it keeps it as
+    parent and says so; what starts in it later lies in it. An end_ns of NULL is open for ever.
     """
-    end = F.coalesce("end_ns", F.lit(FOREVER_NS))
-    begins = ranges.select(
-        *keys, "id", "start_ns", end.alias("end"), F.col("start_ns").alias("at"), F.lit(1).alias("step")
+    ordered = _ordered(ranges, keys)
+    has_length = F.col("_end") > F.col("start_ns")
+    around = F.struct("id", F.col("_end").alias("end"))
+    asks = ordered.withColumns({"level": F.col("depth") - 1, "_mark": F.lit(0)})
+    marks = ordered.filter(has_length).select(*keys, "_place", "depth", around.alias("around"))
+    # A range is sought one level up, and on its own level where the one up there has closed and left it behind.
+    own = marks.select(
+        *keys, "_place", F.col("depth").alias("level"), F.lit(1).alias("_mark"), F.col("around").alias("own")
     )
-    has_length = F.col("end") > F.col("start_ns")
-    points = begins.withColumn("delta", F.when(has_length, 1).otherwise(0)).unionByName(
-        begins.filter(has_length)
-        .withColumn("at", F.col("end"))
-        .withColumn("step", F.lit(0))
-        .withColumn("delta", F.lit(-1))
+    same = marks.select(
+        *keys, "_place", (F.col("depth") - 1).alias("level"), F.lit(1).alias("_mark"), F.col("around").alias("same")
     )
-    in_time = Window.partitionBy(*keys).orderBy("at", "step", F.when(F.col("step") == 1, -F.col("end")), "id")
-    ordered = (
-        points.withColumn("open", F.sum("delta").over(in_time.rowsBetween(Window.unboundedPreceding, 0)))
-        .withColumn("place", F.row_number().over(in_time))
-        .filter("step = 1")
-        .withColumn("depth", F.when(has_length, F.col("open") - 1).otherwise(F.col("open")).cast("int"))
+    both = asks.unionByName(own, allowMissingColumns=True).unionByName(same, allowMissingColumns=True)
+    so_far = Window.partitionBy(*keys, "level").orderBy("_place", "_mark").rowsBetween(Window.unboundedPreceding, 0)
+    seen = both.withColumns({name: F.last(name, ignorenulls=True).over(so_far) for name in ("own", "same")})
+    found = [F.when(F.col(name)["end"] > F.col("start_ns"), F.col(name)) for name in ("own", "same")]
+    parents = seen.filter("_mark = 0").withColumn("_around", F.coalesce(*found))
+    outlives = F.coalesce(F.col("_end") > F.col("_around.end"), F.lit(False))
+    told = parents.withColumns({"parent_id": F.col("_around.id"), "is_outliving": outlives})
+    return told.select(*ranges.columns, "depth", "parent_id", "is_outliving")
+
+
+def _ordered(ranges: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Ranges with _place (order of their starts), _end, and depth: how many others are open when they start."""
+    begins = ranges.withColumns(
+        {"_end": F.coalesce("end_ns", F.lit(FOREVER_NS)), "_at": F.col("start_ns"), "_step": F.lit(1)}
     )
-    around = F.struct("id", F.col("end").alias("end"))
-    asks = ordered.select(*keys, "place", "id", "start_ns", "end", "depth", (F.col("depth") - 1).alias("level"))
-    marks = ordered.filter(has_length).select(*keys, "place", F.col("depth").alias("level"), around.alias("mark"))
-    both = asks.withColumn("mark", F.lit(None).cast(marks.schema["mark"].dataType)).unionByName(
-        marks, allowMissingColumns=True
+    has_length = F.col("_end") > F.col("start_ns")
+    ends = begins.filter(has_length).select(
+        *keys, F.col("_end").alias("_at"), F.lit(0).alias("_step"), F.lit(-1).alias("_delta")
     )
-    at_level = Window.partitionBy(*keys, "level").orderBy("place").rowsBetween(Window.unboundedPreceding, 0)
-    found = both.withColumn("around", F.last("mark", ignorenulls=True).over(at_level)).filter(F.col("id").isNotNull())
-    is_open = F.col("around.end") > F.col("start_ns")
-    answers = found.select(
-        *keys,
-        "id",
-        "depth",
-        F.when(is_open, F.col("around.id")).alias("parent_id"),
-        F.coalesce(is_open & (F.col("end") > F.col("around.end")), F.lit(False)).alias("is_outliving"),
-    )
-    return ranges.join(answers, [*keys, "id"])
+    points = begins.withColumn("_delta", F.when(has_length, 1).otherwise(0)).unionByName(ends, allowMissingColumns=True)
+    in_time = Window.partitionBy(*keys).orderBy("_at", "_step", F.when(F.col("_step") == 1, -F.col("_end")), "id")
+    open_ = F.sum("_delta").over(in_time.rowsBetween(Window.unboundedPreceding, 0))
+    placed = points.withColumns({"_open": open_, "_place": F.row_number().over(in_time)}).filter("_step = 1")
+    depth = F.when(has_length, F.col("_open") - 1).otherwise(F.col("_open")).cast("int")
+    return placed.withColumn("depth", depth).drop("_open", "_at", "_step", "_delta")
 
 
 def innermost(points: DataFrame, ranges: DataFrame, keys: Sequence[str], name: str) -> DataFrame:
@@ -69,17 +71,45 @@ def innermost(points: DataFrame, ranges: DataFrame, keys: Sequence[str], name: s
 
 
 def _tops(ranges: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Disjoint stretches (keys, value, start_ns, end_ns): which range was innermost when."""
+    """Disjoint stretches (keys, value, start_ns, end_ns): which range was innermost when.
+
+    At a range's end its parent is innermost again; a child that outlives it stays so and hands over outwards.
+    """
     real = ranges.withColumn("end_ns", F.coalesce("end_ns", F.lit(FOREVER_NS))).filter("end_ns > start_ns")
-    begins = real.select(*keys, F.col("start_ns").alias("at"), F.lit(1).alias("step"), F.col("depth").alias("turn"),
-                         F.col("id").alias("value"))  # fmt: skip
-    ends = real.select(*keys, F.col("end_ns").alias("at"), F.lit(0).alias("step"), (-F.col("depth")).alias("turn"),
-                       F.col("parent_id").alias("value"))  # fmt: skip
+    begins = real.select(
+        *keys,
+        F.col("start_ns").alias("at"),
+        F.lit(1).alias("step"),
+        F.col("depth").alias("turn"),
+        F.col("id").alias("value"),
+    )
+    outer = real.select(
+        *keys,
+        F.col("id").alias("parent_id"),
+        F.col("end_ns").alias("outer_end_ns"),
+        F.col("parent_id").alias("next_id"),
+    )
+    placed = _null_safe(real, outer, [*keys, "parent_id"], "left")
+    outlives = F.coalesce(F.col("end_ns") > F.col("outer_end_ns"), F.lit(False))
+    closing = placed.withColumn("value", F.when(outlives, F.col("next_id")).otherwise(F.col("parent_id")))
+    # Whoever closes under an open child was not innermost, and changes nothing.
+    left_behind = placed.filter(outlives).select(*keys, F.col("parent_id").alias("id"))
+    closing = _null_safe(closing, left_behind, [*keys, "id"], "left_anti")
+    ends = closing.select(
+        *keys, F.col("end_ns").alias("at"), F.lit(0).alias("step"), (-F.col("depth")).alias("turn"), "value"
+    )
     in_time = Window.partitionBy(*keys).orderBy("at", "step", "turn")
     marks = begins.unionByName(ends).withColumn("until", F.lead("at").over(in_time))
     return marks.filter("value IS NOT NULL AND until > at").select(
         *keys, "value", F.col("at").alias("start_ns"), F.col("until").alias("end_ns")
     )
+
+
+def _null_safe(left: DataFrame, right: DataFrame, keys: Sequence[str], how: str) -> DataFrame:
+    """Join on `keys`, NULL being equal to NULL; the right side's keys are dropped."""
+    renamed = right.withColumnsRenamed({key: f"_{key}" for key in keys})
+    on = [F.col(key).eqNullSafe(F.col(f"_{key}")) for key in keys]
+    return left.join(renamed, on, how).drop(*[f"_{key}" for key in keys])
 
 
 def open_then(points: DataFrame, stretches: DataFrame, keys: Sequence[str], name: str) -> DataFrame:

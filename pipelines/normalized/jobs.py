@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.where import one_per_window
@@ -14,8 +14,8 @@ _FACTS = ("project", "user", "family", "framework", "cloud_account", "cloud_regi
 def jobs(source: DataFrame) -> DataFrame:
     """One row per job over all its windows; where they differ, the latest attempt's first rank speaks.
 
-    State: failed or stopped if any process of the latest attempt says so, in_progress while one is, completed when all
-    are; unknown where none says (imports).
+    State: failed or stopped if the last window of any process of the latest attempt says so, in_progress while one is,
+    completed when all are; unknown where none says (imports).
     """
     windows = one_per_window(source)
     latest = windows.groupBy("job_id").agg(
@@ -23,6 +23,7 @@ def jobs(source: DataFrame) -> DataFrame:
     )
     rows = windows.join(F.broadcast(latest), "job_id").withColumn("is_latest", F.col("attempt") == F.col("latest"))
     start = F.coalesce("window_start_ns", "host_start_ns")
+    rows = rows.withColumn("is_last", F.row_number().over(_process(start)) == 1)
     end = F.coalesce("window_end_ns", "host_end_ns")
     return (
         rows.groupBy("job_id")
@@ -30,7 +31,7 @@ def jobs(source: DataFrame) -> DataFrame:
             _state().alias("state"),
             F.min(start).alias("created_ns"),
             F.when(~_state().isin("in_progress", "stopping"), F.max(end)).alias("ended_ns"),
-            F.max(F.when(F.col("is_latest"), F.abs("exit_code"))).cast("int").alias("exit_code"),
+            F.max_by("exit_code", F.when(F.col("is_latest"), F.abs("exit_code"))).alias("exit_code"),
             F.max("attempt_count").alias("attempt_count"),
             *[_spoken(name) for name in _FACTS],
             F.max(F.when(F.col("is_latest"), F.col("world_size"))).alias("world_size"),
@@ -52,8 +53,14 @@ def _spoken(name: str) -> Column:
 
 
 def _state() -> Column:
-    seen = F.collect_set(F.when(F.col("is_latest") & F.col("state").isin(*_KNOWN), F.col("state")))
+    seen = F.collect_set(F.when(F.col("is_latest") & F.col("is_last") & F.col("state").isin(*_KNOWN), F.col("state")))
     said = F.lit("unknown")
     for state in ("completed", "in_progress", "stopping", "stopped", "failed"):
         said = F.when(F.array_contains(seen, state), F.lit(state)).otherwise(said)
     return said
+
+
+def _process(start: Column) -> WindowSpec:
+    """The windows of one process, latest first: only the last one tells how it ended."""
+    process = F.coalesce(F.col("rank").cast("string"), F.concat_ws(" ", "node_id", "process_id"), F.col("source_id"))
+    return Window.partitionBy("job_id", "attempt", process).orderBy(F.desc(start), F.desc("source_id"))

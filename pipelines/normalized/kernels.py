@@ -48,17 +48,15 @@ def kernels(source: DataFrame, kernel: DataFrame, launches: DataFrame, operators
 
 
 def _overrun(kernels_: DataFrame) -> DataFrame:
-    later = F.col("following")
-    contains = (
-        (later.start_ns > F.col("start_ns"))
-        & (later.end_ns <= F.col("end_ns"))
-        & ~F.coalesce(later.launch_id == F.col("launch_id"), F.lit(False))
+    contains = F.coalesce(F.col("earliest_end_ns") <= F.col("end_ns"), F.lit(False))
+    guarded = kernels_.withColumns(
+        {
+            "is_overrun": contains,
+            "effective_end_ns": F.when(contains, F.col("next_start_ns")).otherwise(F.col("end_ns")),
+        }
     )
-    return (
-        kernels_.withColumn("is_overrun", F.coalesce(contains, F.lit(False)))
-        .withColumn("effective_end_ns", F.when(F.col("is_overrun"), later.start_ns).otherwise(F.col("end_ns")))
-        .withColumn("duration_ns", F.col("effective_end_ns") - F.col("start_ns"))
-        .drop("following")
+    return guarded.withColumn("duration_ns", F.col("effective_end_ns") - F.col("start_ns")).drop(
+        "next_start_ns", "earliest_end_ns"
     )
 
 

@@ -88,7 +88,12 @@ def _producing(calls: DataFrame, sync: DataFrame) -> DataFrame:
 
 
 def _attributed(calls: DataFrame, ranges: DataFrame) -> DataFrame:
-    host = ranges.withColumn("id", F.col("annotation_id")).withColumn("end_ns", F.coalesce("end_ns", F.lit(FOREVER_NS)))
+    host = ranges.withColumns(
+        {
+            "id": F.col("annotation_id"),
+            "end_ns": F.coalesce("end_ns", F.lit(FOREVER_NS)),
+        }
+    )
     thread = [*SOURCE_KEY, "thread_id"]
     own = innermost(calls.withColumn("at_ns", F.col("start_ns")), host, thread, "own_annotation_id")
     step_thread = host.filter("is_step").groupBy(*SOURCE_KEY).agg(F.min_by("thread_id", "start_ns").alias("thread_id"))

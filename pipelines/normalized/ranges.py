@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tracelake.pipelines.functions.intervals import FOREVER_NS, nested
+from tracelake.pipelines.functions.intervals import nested
 from tracelake.pipelines.functions.names import named
 from tracelake.pipelines.functions.where import SOURCE_KEY, one_per_window, with_where
 from tracelake.pipelines.parameters import DEFAULT, Parameters
@@ -61,11 +61,11 @@ def _with_steps(host: DataFrame) -> DataFrame:
 
 
 def _inside_another() -> Column:
-    """Whether an earlier-opened matching range of the thread is still open here."""
+    """Whether an earlier-opened matching range of the thread is still open here; one never closed holds nothing."""
     before = (
         Window.partitionBy(*_THREAD)
         .orderBy("start_ns", "depth", "annotation_id")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
-    reach = F.max(F.when(F.col("matches_step"), F.coalesce("end_ns", F.lit(FOREVER_NS)))).over(before)
+    reach = F.max(F.when(F.col("matches_step"), F.col("end_ns"))).over(before)
     return F.coalesce(reach > F.col("start_ns"), F.lit(False))

@@ -99,7 +99,7 @@ def _windowed(rows: DataFrame) -> DataFrame:
     host_end = F.greatest("host_end_ns", "launch_end_ns", "annotation_end_ns")
     cut_end = F.when(F.col("status").isin(*_CUT), F.coalesce("device_end_ns", host_end))
     start = F.coalesce("window_start_ns", F.least(host_start, "device_start_ns"))
-    end = F.coalesce("window_end_ns", cut_end, F.greatest(host_end, "device_end_ns"))
+    end = F.coalesce(cut_end, "window_end_ns", F.greatest(host_end, "device_end_ns"))
     return rows.withColumn("window_start_ns", start).withColumn("window_end_ns", F.greatest(start, end))
 
 
@@ -127,6 +127,7 @@ def _judged(rows: DataFrame, parameters: Parameters) -> DataFrame:
 def _flags() -> Column:
     more = F.array_compact(
         F.array(
+            F.when(F.col("rank").isNull(), F.lit("rank_missing")),
             F.when(F.col("orphan_count") > 0, F.lit("orphans")),
             F.when(F.col("device_clock_offset_ns").isNotNull(), F.lit("before_launch")),
         )

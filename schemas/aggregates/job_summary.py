@@ -30,7 +30,11 @@ TABLE = Table(
         count("device_count", "Devices with events."),
         count("ranks_seen_count", "Ranks with a window."),
         count("ranks_expected_count", "Ranks of the job; NULL where unknown.", nullable=True),
-        Column("missing_ranks", Type.BIGINTS, "Ranks without a usable window, the first 1,000."),
+        Column(
+            "missing_ranks",
+            Type.BIGINTS,
+            "Ranks without a window, the first 1,000; conflicting ones stand in their own column.",
+        ),
         Column("conflicting_ranks", Type.BIGINTS, "Ranks that two overlapping windows claim."),
         duration("device_time_ns", "Recorded time summed over devices, withheld windows left out.", nullable=True),
         duration("withheld_ns", "Recorded time of devices whose window is withheld.", nullable=True),

@@ -30,7 +30,8 @@ STEP = {
     "dur": 40,
 }
 LAUNCH = {
-    "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 5, "tid": 5, "ts": 1_700_000_000_000_001, "dur": 2,
+    "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 5, "tid": 5,
+    "ts": 1_700_000_000_000_001, "dur": 2,
     "args": {"correlation": 1},
 }  # fmt: skip
 
@@ -64,7 +65,7 @@ def test_a_file_that_is_no_trace(tmp_path: Path) -> None:
     (tmp_path / "notes.json").write_text('{"hello": "world"}')
     said = _fails("import", str(tmp_path / "notes.json"), "--job", "j", "--lake", str(tmp_path / "lake"))
     assert "notes.json: not a trace" in said
-    assert "give a Kineto .json or .json.gz" in said
+    assert "give a Kineto (Chrome trace) .json or .json.gz" in said
     assert [p for p in (tmp_path / "lake").rglob("*") if p.is_file()] == []
 
 

@@ -41,7 +41,8 @@ def step(occurrence: int, duration: int, status: str = "complete", **more: Any) 
 
 def sample(node: str, value: float | None, kind: str = "core") -> Row:
     metric = "cpu_util_ratio" if kind == "core" else "gpu_util_ratio"
-    return {"entity_kind": kind, "metric": metric, "node_id": node, "value": value, "is_valid": value is not None}
+    at = {"source_id": "s", "at_ns": 50}
+    return {"entity_kind": kind, "metric": metric, "node_id": node, "value": value, "is_valid": value is not None, **at}
 
 
 def one(expect: Row, **given: list[Row]) -> Story:
@@ -127,8 +128,8 @@ RANKS = {
         {"conflicting_ranks": [1], "ranks_seen_count": 1, "source_count": 3},
         sources=[window("a", 0), window("b", 1), window("c", 1, 50, 150)],
     ),
-    "a rank that two windows claim at one time has no usable window": one(
-        {"missing_ranks": [1, 3], "conflicting_ranks": [1], "ranks_seen_count": 2},
+    "a rank that two windows claim is not seen, and stands apart from ranks without a window": one(
+        {"missing_ranks": [3], "conflicting_ranks": [1], "ranks_seen_count": 2},
         sources=[window("a", 0, world_size=4), window("b", 1), window("c", 1, 50, 150), window("d", 2)],
     ),
     "a rank that is not given is never guessed": one(

@@ -157,7 +157,9 @@ FACTS = {
         kernels=[kernel(44, 60), kernel(49, 70)],
         launches=[call(1, 50, 55, first_event_start_ns=44), call(2, 52, 56, first_event_start_ns=49),
                   call(3, 50, 56, first_event_start_ns=80)],
-        expect=[window(40, 90, device_clock_offset_ns=6, flags=["before_launch"], clock_offset_ns=None)],
+        expect=[
+            window(40, 90, device_clock_offset_ns=6, flags=["rank_missing", "before_launch"], clock_offset_ns=None)
+        ],
     ),
     "orphans are counted and flagged beside the input's flags": story(
         source=[{"flags": ["rank_missing"]}],
