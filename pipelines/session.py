@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tracelake.pipelines.jars import class_path
@@ -61,6 +63,9 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Spark
     for key, value in {**defaults, **(settings or {})}.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
+    # pyspark prints each refused query as a line of JSON beside raising it: what is raised is shown once.
+    for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
     return session
 
 

@@ -36,21 +36,21 @@ def example(rng: random.Random, job: str) -> list[Kernel]:
     return found
 
 
-def next_start(kernel: Kernel, kernels: list[Kernel]) -> int | None:
-    """Where the next kernel with a length starts on its stream, strictly later."""
-    starts = [other[5] for other in kernels if other[:4] == kernel[:4] and other[6] > other[5] > kernel[5]]
-    return min(starts, default=None)
+def follows(kernel: Kernel, kernels: list[Kernel]) -> tuple[int | None, int | None]:
+    """Of kernels with a length that start strictly later on the stream: the next start, and the earliest end."""
+    later = [other for other in kernels if other[:4] == kernel[:4] and other[6] > other[5] > kernel[5]]
+    return min((k[5] for k in later), default=None), min((k[6] for k in later), default=None)
 
 
 @settings(max_examples=2, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(seed=st.integers(0, 2**32))
-def test_each_kernel_keeps_its_row_and_finds_the_next_start(spark: SparkSession, seed: int) -> None:
+def test_each_kernel_keeps_its_row_and_finds_what_follows(spark: SparkSession, seed: int) -> None:
     rng = random.Random(seed)
     examples = {f"job{number}": example(rng, f"job{number}") for number in range(EXAMPLES)}
     kernels = [kernel for some in examples.values() for kernel in some]
     with small_data(spark):
         rows = next_on_stream(spark.createDataFrame(kernels, FIELDS)).collect()
     assert sorted((row["job_id"], row["event_id"]) for row in rows) == sorted((k[0], k[4]) for k in kernels)
-    got = {(row["job_id"], row["event_id"]): row["following"] and row["following"]["start_ns"] for row in rows}
-    wrong = [(k, got[k[0], k[4]]) for k in kernels if got[k[0], k[4]] != next_start(k, examples[k[0]])]
+    got = {(row["job_id"], row["event_id"]): (row["next_start_ns"], row["earliest_end_ns"]) for row in rows}
+    wrong = [(k, got[k[0], k[4]]) for k in kernels if got[k[0], k[4]] != follows(k, examples[k[0]])]
     assert not wrong[:1]
