@@ -34,7 +34,7 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Spark
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = str(os.cpu_count() or 2)
     jars = ":".join(str(path) for path in class_path())
-    logging = Path(__file__).with_name("log4j2.properties")
+    log_settings = Path(__file__).with_name("log4j2.properties")
     defaults = {
         "spark.master": "local[*]",
         "spark.driver.memory": "4g",
@@ -42,7 +42,7 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Spark
         "spark.executor.extraClassPath": jars,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging} -Dderby.system.home=/tmp"
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log_settings} -Dderby.system.home=/tmp"
         " -XX:+UseParallelGC -XX:TieredStopAtLevel=4",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
