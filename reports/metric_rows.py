@@ -133,6 +133,7 @@ class Kernel:
     precision: str
     precision_source: str
     is_tensor_core: bool
+    precision_count: int
     kernel_count: int
     device_count: int
     duration_sum_ns: int

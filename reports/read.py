@@ -203,14 +203,14 @@ def kernels(query: Query, here: str) -> tuple[Kernel, ...]:
         query,
         Kernel,
         f"SELECT {names(Kernel)} FROM {Kernel.TABLE} WHERE {here} "
-        f"ORDER BY duration_sum_ns DESC, name, precision, precision_source LIMIT {MAX_KERNELS}",
+        f"ORDER BY duration_sum_ns DESC, name LIMIT {MAX_KERNELS}",
     )
 
 
 def other_kernels(query: Query, here: str) -> tuple[OtherKernels, ...]:
     rest = (
         f"SELECT kernel_class, kernel_count, duration_sum_ns FROM {Kernel.TABLE} WHERE {here} "
-        f"ORDER BY duration_sum_ns DESC, name, precision, precision_source OFFSET {MAX_KERNELS}"
+        f"ORDER BY duration_sum_ns DESC, name OFFSET {MAX_KERNELS}"
     )
     return fetch(
         query,

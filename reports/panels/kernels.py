@@ -78,7 +78,7 @@ def _row(k: Kernel, short: str, total: int, largest: int) -> list[str]:
     return [
         name(k.name, short),
         f'<span class="tag">{text(k.kernel_class)}</span>',
-        f'<span class="tag">{text(k.precision)}{core}</span>',
+        f'<span class="tag">{text(k.precision)}{core}{_more(k)}</span>',
         bar(k.duration_sum_ns / largest, token),
         f.duration(k.duration_sum_ns),
         f.percent(k.duration_sum_ns / max(1, total)),
@@ -99,9 +99,7 @@ def _rest(data: JobData, k: int) -> tuple[int, int, int]:
 
 
 def _foot(data: JobData) -> str:
-    foot = (
-        "A kernel counts once per name, precision and evidence. Click a name, or press Enter on it, to read it in full."
-    )
+    foot = "Precision is that of most of a kernel's time. Click a name, or press Enter on it, to read it in full."
     if data.other_kernels:
         classes = ", ".join(
             f"{text(r.kernel_class)} {f.count(r.name_count)} ({f.duration(r.duration_sum_ns)})"
@@ -109,3 +107,8 @@ def _foot(data: JobData) -> str:
         )
         foot += f" Beyond the first {len(data.kernels)}, by class: {classes}."
     return foot
+
+
+def _more(kernel: Kernel) -> str:
+    """How many further precisions a name has."""
+    return f" +{kernel.precision_count - 1}" if kernel.precision_count > 1 else ""

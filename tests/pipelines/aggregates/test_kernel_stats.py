@@ -43,12 +43,11 @@ STORIES: dict[str, Story] = {
         expect=[{"duration_min_ns": DAY + 1, "duration_p50_ns": DAY + 1, "duration_p99_ns": DAY + 3,
                  "duration_max_ns": DAY + 3, "duration_sum_ns": 2 * DAY + 4}],
     ),
-    "precision and its evidence part a name, windows and devices do not": story(
+    "precision, windows and devices do not part a name; the precision of most of its time speaks": story(
         kernels=[ran(1, 10), ran(2, 20, precision="fp32"), ran(3, 30, precision_source="operator"),
                  ran(1, 40, source_id="t", device_id="e")],
-        expect=[stats(2, 50, 10, 10, 40, 40, precision="bf16", precision_source="name", device_count=2),
-                stats(1, 30, 30, 30, 30, 30, precision="bf16", precision_source="operator", device_count=1),
-                stats(1, 20, 20, 20, 20, 20, precision="fp32", precision_source="name")],
+        expect=[stats(4, 100, 10, 20, 40, 40, precision="bf16", precision_source="name", precision_count=2,
+                      device_count=2)],
     ),
     "attempts do not mix": story(
         kernels=[ran(1, 10), ran(1, 20, attempt=1, source_id="t")],
