@@ -146,6 +146,19 @@ def test_import_report_and_sql(tmp_path: Path) -> None:
     assert "Nothing new" in RUNNER.invoke(app, ["run", "--lake", lake]).output
 
 
+@pytest.mark.usefixtures("one_session")
+def test_files_as_spark_tasks(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    _trace(tmp_path / "in" / "a.json")
+    (tmp_path / "in" / "b.json").write_text("no trace")
+    lake = tmp_path / "lake"
+    done = RUNNER.invoke(app, ["import", str(tmp_path / "in"), "--job", "j", "--spark", "--lake", str(lake)])
+    assert done.exit_code == 1
+    assert "3 of 3 rows stored" in done.output
+    assert "b.json: not a trace" in done.stderr.replace("\n", " ")
+    assert len(list((lake / "raw" / "v1" / "manifest").rglob("*.json"))) == 1
+
+
 def test_help_has_an_example_for_every_command() -> None:
     for command in ("demo", "import", "run", "report", "jobs", "sql"):
         shown: Any = RUNNER.invoke(app, [command, "--help"])

@@ -122,7 +122,7 @@ def test_device_busy_time_is_that_of_an_exact_recount(taken: Taken, traces: Path
             assert row["v"] == _exact_busy_ns(traces / name), name
             assert abs(row["v"] - told * 1000) <= 9_000, name
             recounted += 1
-    assert 0 < recounted < 10
+    assert 0 < recounted < 20  # files with fractions of a microsecond only
     assert withheld == {"kineto/hta/trace_compare__test__test.json.gz"}
 
 
