@@ -68,7 +68,11 @@ class KinetoSorter:
     def add(self, batch: Batch) -> None:
         """Sort one batch. Impossible times become losses with their place in the file."""
         buckets: dict[str, tuple[list[Event], list[int], list[str]]] = {}
+        phases: Counter[tuple[str | None, str]] = Counter()
         for index, event in enumerate(batch.events):
+            if event.ph != "X":  # flows, metadata, instants: often half of a file
+                phases[event.cat, event.ph] += 1
+                continue
             kind, label = self._kind(event)
             if not kind:
                 self.found.skipped[label] += 1
@@ -79,6 +83,7 @@ class KinetoSorter:
             bucket[0].append(event)
             bucket[1].append(index)
             bucket[2].append(label)
+        self.found.skipped.update({f"{cat or '-'}:{phase}": count for (cat, phase), count in phases.items()})
         for kind, (events, indices, labels) in buckets.items():
             self._stage(batch, kind, events, indices, labels)
 
@@ -86,8 +91,8 @@ class KinetoSorter:
         """(raw kind or "host" for events that only count in the window, label); an empty kind is skipped."""
         cat = event.cat
         what = CATEGORIES.get(cat) if cat else None
-        if what is None or event.ph != "X":
-            return "", f"{cat or '-'}:{event.ph}" if event.ph != "X" else cat or "-"
+        if what is None:
+            return "", cat or "-"
         if what == _OPERATOR:
             if cat == "Operator" and "#" in event.name:
                 return "annotation", "host"
@@ -112,7 +117,8 @@ class KinetoSorter:
             labels = [label for label, ok in zip(labels, keep, strict=True) if ok]
             if not events:
                 return
-        self._window(kind, events, labels, start, duration)
+        process = to.ids([event.pid for event in events])
+        self._window(kind, events, process, start, duration)
         if kind == "host":
             self.found.skipped.update(labels)
             return
@@ -122,7 +128,7 @@ class KinetoSorter:
             "event_id": pa.array(range(first, first + len(events)), pa.int64()),
             "start_ns": start,
             "duration_ns": duration,
-            "process": to.ids([event.pid for event in events]),
+            "process": process,
             **_COLUMNS[kind](events, labels),
         }
         self.staging.add(kind, pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays)))
@@ -136,28 +142,23 @@ class KinetoSorter:
                 self.found.losses.append(Loss(offset, length, batch.row(index), 1, reason, excerpt[:200]))
 
     def _window(
-        self, kind: str, events: list[Event], labels: list[str], start: pa.Int64Array, duration: pa.Int64Array
+        self, kind: str, events: list[Event], process: pa.Array, start: pa.Int64Array, duration: pa.Int64Array
     ) -> None:
         """Stretch the window over host events (per process) and device events; markers stretch nothing."""
+        end = pc.add(start, duration)
         if kind in ("kernel", "memop"):
-            ends = pc.add(start, duration)
-            self.found.device.add(pc.min(start).as_py(), pc.max(ends).as_py())
+            self.found.device.add(pc.min(start).as_py(), pc.max(end).as_py())
             return
+        rows = pa.table({"process": process, "start": start, "end": end})
+        categories = [CATEGORIES[event.cat or ""] for event in events]
         if kind in ("sync", "annotation"):  # markers and device-side copies stand among them
-            rows = [i for i, e in enumerate(events) if CATEGORIES[e.cat or ""] in _HOST_KINDS]
-        else:
-            rows = list(range(len(events)))
-        by_process: dict[int | None, list[int]] = {}
-        for row in rows:
-            by_process.setdefault(to.whole(events[row].pid), []).append(row)
-        for process, listed in by_process.items():
-            index = pa.array(listed)
-            starts = start.take(index)
-            ends = pc.add(starts, duration.take(index))
-            self.found.host.setdefault(process, Span()).add(pc.min(starts).as_py(), pc.max(ends).as_py())
-            names_process = kind != "host" or any(CATEGORIES[events[row].cat or ""] == _OPERATOR for row in listed)
-            if names_process and process is not None:
-                self.found.processes.add(process)
+            rows = rows.filter(pa.array([category in _HOST_KINDS for category in categories]))
+        spans = rows.group_by("process").aggregate([("start", "min"), ("end", "max")])
+        for span in spans.to_pylist():
+            self.found.host.setdefault(span["process"], Span()).add(span["start_min"], span["end_max"])
+        if kind == "host":  # of these only operators (left out on request) name a process
+            rows = rows.filter(pa.array([category == _OPERATOR for category in categories]))
+        self.found.processes.update(p for p in pc.unique(rows["process"]).to_pylist() if p is not None)
 
 
 _PLAIN = {
