@@ -114,6 +114,7 @@ REASONS = {
     "control_byte": "control bytes inside texts were escaped",
     "not_utf8": "bytes that are no UTF-8 were escaped",
     "interrupted": "recording ended without a closing row: the process was killed, or it still runs",
+    "no_closing_row": "the process ended without closing its window: it was killed",
     "superseded": "a later, fuller file of the same window replaced it",
     "capture_cut": "the recording ends inside the step",
     "too_few_steps": "too few steps for statistics",
