@@ -1,6 +1,6 @@
 """Chrome trace events out of a byte stream, a batch at a time, whatever state the file is in.
 
-The fast path hands a few megabytes to a typed decoder: a stretch that decodes as a JSON array is, by construction, a
+The fast path hands a megabyte to a typed decoder: a stretch that decodes as a JSON array is, by construction, a
 run of whole events. Where that fails the stretch is walked event by event: repaired where only a byte or a token is
 wrong, set aside where it cannot be read, resumed at the next whole event.
 """
@@ -17,7 +17,7 @@ import msgspec
 from tracelake.recorder.importers.chunks import ByteStream
 from tracelake.recorder.importers.repair import repair
 
-BATCH_BYTES = 4 << 20
+BATCH_BYTES = 1 << 20
 _MOST_HEADER_BYTES = 64 << 20
 _MOST_EVENT_BYTES = 4 << 20
 
