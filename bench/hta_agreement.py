@@ -27,7 +27,7 @@ FILES = (
 EXPLAINED = {
     FILES[1]: "HTA rounds starts up and ends down to whole microseconds, so each event loses up to 2 us",
     FILES[2]: "the same rounding",
-    FILES[4]: "HTA drops the 614 device events that have no launch; without them both parts are equal to the microsecond",
+    FILES[4]: "HTA drops the 614 device events that have no launch; without them both parts are equal",
 }
 """Where the two differ, and why: recomputed from the files with the peer's reduction."""
 _PEER = """
