@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from tracelake.pipelines import checks
 from tracelake.pipelines.intake import Intake, Window
 from tracelake.pipelines.lake import Lake, one_of
+from tracelake.schemas.manifest import Manifest
 from tracelake.schemas.model import Table
 
 _MOST_EXCERPT = 400
@@ -113,12 +114,24 @@ def file_rows(lake: Lake, spark: SparkSession, batch: Sequence[Window], run_id: 
                 "file": manifest.file,
                 "segment_bytes": window.bytes,
                 "status": "stored" if row else "quarantined",
-                **{name: row[name] if row else 0 for name in counts},
+                **({name: row[name] for name in counts} if row else _all_aside(manifest)),
                 "run_id": run_id,
                 "taken_ns": time.time_ns(),
             }
         )
     return rows
+
+
+def _all_aside(manifest: Manifest) -> dict[str, int]:
+    """Counts of a window whose source row cannot be read: nothing of it is stored, and nothing is forgotten."""
+    read, skipped, copies = (manifest.rows.get(name, 0) for name in ("read", "skipped", "deduplicated"))
+    return {
+        "rows_read": read,
+        "rows_stored": 0,
+        "rows_quarantined": read - skipped - copies,
+        "rows_deduplicated": copies,
+        "rows_skipped": skipped,
+    }
 
 
 def run_row(

@@ -25,7 +25,9 @@ KERNEL_PRODUCING = frozenset(
 )
 """Calls that must be followed by a kernel, so that their coverage tells a lossy capture."""
 
-_VERSION = re.compile(r"(?:_v\d+|_ptsz|_ptds|_spt)+$")
+VERSION_SUFFIX = r"(?:_v\d+|_ptsz|_ptds|_spt)+$"
+"""What a symbol carries behind the function's name; the same in Python's and Java's regular expressions."""
+_VERSION = re.compile(VERSION_SUFFIX)
 _OTHER_LAUNCH = re.compile(r"^(?:cuda|cu|hip)(?:Memcpy|Memset|LaunchHostFunc|LaunchCooperative)|^runFunction - ")
 _SYNC = re.compile(r"^(?:cuda|cu|hip)(Device|Ctx|Stream|Event)Synchronize$")
 _CAPTURE = re.compile(r"^(?:cuda|cu|hip)(?:Thread|Stream)(Begin|End)Capture")

@@ -8,10 +8,9 @@ from pyspark.sql import functions as F
 from tracelake.pipelines.functions.intervals import FOREVER_NS, innermost, open_then
 from tracelake.pipelines.functions.links import linked
 from tracelake.pipelines.functions.where import SOURCE_KEY, with_where
-from tracelake.schemas.apis import KERNEL_PRODUCING
+from tracelake.schemas.apis import KERNEL_PRODUCING, VERSION_SUFFIX
 
 _LAUNCH_KEY = [*SOURCE_KEY, "launch_id"]
-_VERSION = r"(?:_v\d+|_ptsz|_ptds|_spt)+$"
 
 
 def launches(
@@ -78,7 +77,7 @@ def _producing(calls: DataFrame, sync: DataFrame) -> DataFrame:
         .agg(F.collect_list(F.struct("start_ns", "until")).alias("captures"))
     )
     inside = F.exists("captures", lambda c: (F.col("start_ns") >= c["start_ns"]) & (F.col("start_ns") < c["until"]))
-    name = F.regexp_replace("api_name", _VERSION, "")
+    name = F.regexp_replace("api_name", VERSION_SUFFIX, "")
     return (
         calls.join(F.broadcast(captures), thread, "left")
         .withColumn("is_capturing", F.coalesce(inside, F.lit(False)))
