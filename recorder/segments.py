@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracelake.schemas.catalog import table
-from tracelake.schemas.manifest import Manifest, Segment, job_folder, manifest_path, raw_root
+from tracelake.schemas.manifest import KINDS, Manifest, Segment, job_folder, manifest_path, raw_root
 from tracelake.schemas.render.arrow import arrow_schema, parquet_options
 
 SEGMENT_ROWS = 500_000
@@ -76,21 +76,26 @@ class Staging:
 class SourceWriter:
     """Writes the segments of one source under their final names; `close` makes them visible."""
 
-    def __init__(self, root: Path, day: str, job_id: str, source_id: str) -> None:
+    def __init__(self, root: Path, day: str, job_id: str, source_id: str, segments: Iterable[Segment] = ()) -> None:
+        """`segments` are those that an earlier writer of this source has written."""
         self.root, self.day, self.job_id, self.source_id = root, day, job_id, source_id
-        self._segments: list[Segment] = []
+        self._segments = list(segments)
+        self._numbers = {kind: sum(segment.kind == kind for segment in self._segments) for kind in KINDS}
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return tuple(self._segments)
 
     def write(self, kind: str, rows: pa.Table) -> None:
-        """Write one segment. `rows` has the declared columns of raw.<kind>, in any order; ids are filled in."""
+        """Write one segment. `rows` has the declared columns of raw.<kind>, in any order; ids are filled in.
+
+        Text may come as dictionaries. Columns that may be NULL may be missing.
+        """
         if not rows.num_rows:
             return
         declared = table(f"raw.{kind}")
-        schema = arrow_schema(declared)
-        for name, value in (("job_id", self.job_id), ("source_id", self.source_id)):
-            if name not in rows.column_names:
-                rows = rows.append_column(name, pa.repeat(pa.scalar(value), rows.num_rows))
-        rows = rows.select(schema.names).cast(schema)
-        number = sum(segment.kind == kind for segment in self._segments)
+        rows = self._complete(rows, arrow_schema(declared))
+        number = self._numbers[kind]
         path = f"{kind}/day={self.day}/{job_folder(self.job_id)}/{quote(self.source_id, safe='')}-{number:05d}.parquet"
         final = self.root / path
         final.parent.mkdir(parents=True, exist_ok=True)
@@ -98,6 +103,30 @@ class SourceWriter:
         pq.write_table(rows, aside, **parquet_options(declared))
         aside.replace(final)
         self._segments.append(Segment(kind, path, rows.num_rows, final.stat().st_size))
+        self._numbers[kind] = number + 1
+
+    def write_source(self, rows: pa.Table) -> None:
+        """Write the window's own rows anew: they take the place of those written before."""
+        old = [segment for segment in self._segments if segment.kind == "source"]
+        self.write("source", rows)
+        self._segments = [segment for segment in self._segments if segment not in old]
+
+    def _complete(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+        columns, fields = [], []
+        ids = {"job_id": self.job_id, "source_id": self.source_id}
+        for field in schema:
+            if field.name in rows.column_names:
+                column = rows[field.name]
+            elif field.name in ids:
+                zeros = pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)
+                column = pa.DictionaryArray.from_arrays(zeros, [ids[field.name]])
+            else:
+                column = pa.nulls(rows.num_rows, field.type)
+            if not pa.types.is_dictionary(column.type):
+                column = column.cast(field.type)
+            columns.append(column)
+            fields.append(field.with_type(column.type))
+        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
     def discard(self) -> None:
         """Remove what was written: without a manifest nobody would ever see it."""

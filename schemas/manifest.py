@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 RAW_VERSION = "v1"
 EVENT_KINDS = ("kernel", "memop", "launch", "sync", "annotation", "operator", "sample", "counter")
+KINDS = ("source", *EVENT_KINDS, "loss")
 
 
 class BadManifest(ValueError):

@@ -37,4 +37,6 @@ def parquet_options(table: Table) -> dict[str, object]:
         "compression_level": 3,
         "use_dictionary": flat,
         "column_encoding": dict.fromkeys(delta, "DELTA_BINARY_PACKED"),
+        # The Parquet types say it all; Arrow's own copy of the schema would be a third of a small segment.
+        "store_schema": False,
     }
