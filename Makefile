@@ -4,7 +4,7 @@ BIN := .venv/bin
 LAKE ?= ./lake
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench docs clean
+.PHONY: help setup demo test check bench docs wheels clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -27,7 +27,25 @@ setup: .venv/ready build/ns/ready ## Environment, jars and links for the type ch
 demo: .venv/ready ## Simulate a small fleet, run everything, say where the pages are
 	$(BIN)/tracelake demo --lake $(LAKE)
 
-test: setup ## All tests
+# Real frameworks, for the examples and the tests of the recorder; `make test FRAMEWORKS=` goes without. The installs are
+# editable, so that no test sees an older recorder than the tree's. PyTorch is Debian's (apt-get install python3-torch,
+# 150 MB), which belongs to the system's Python: the package of the registry brings gigabytes of CUDA libraries.
+TORCH_PYTHON ?= /usr/bin/python3
+FRAMEWORKS ?= build/envs/torch/ready build/envs/tensorflow/ready
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+
+build/envs/torch/ready: pyproject.toml setup.py
+	@if $(TORCH_PYTHON) -c 'from importlib.util import find_spec as f; exit(not (f("torch") and f("ensurepip")))'; then \
+	  $(TORCH_PYTHON) -m venv --system-site-packages $(@D) && $(@D)/bin/python $(PIP_INSTALL) --editable . && touch $@; \
+	else echo "$(TORCH_PYTHON) has no torch or no venv: tests with PyTorch are skipped (python3-torch, python3-venv)"; fi
+
+build/envs/tensorflow/ready: pyproject.toml setup.py
+	@$(PYTHON) -m venv $(@D)
+	@if $(@D)/bin/python $(PIP_INSTALL) tensorflow-cpu==2.21.0 keras==3.15.1; then \
+	  $(@D)/bin/python $(PIP_INSTALL) --editable . && touch $@; \
+	else echo "TensorFlow cannot be installed here: tests with it are skipped"; fi
+
+test: setup $(FRAMEWORKS) ## All tests
 	$(BIN)/python -m pytest
 
 check: setup ## Formatting, lint, types, layers
@@ -42,6 +60,21 @@ bench: setup ## Measure speed and memory; results go to bench/results/
 
 docs: setup ## Write the generated pages of docs/
 	$(BIN)/python -m tracelake.schemas.render.dictionary > docs/dictionary.md
+
+# Zig's C compiler links against glibc 2.17 from any machine; it is large, so only wheels need it.
+build/zig/ready:
+	$(PYTHON) -m venv build/zig
+	build/zig/bin/pip install --quiet --disable-pip-version-check ziglang==0.15.2 'build>=1.2,<2' 'setuptools>=77'
+	touch $@
+
+wheels: build/zig/ready ## Wheels for x86-64 and ARM (manylinux2014), into dist/
+	@for arch in x86_64 aarch64; do \
+	  rm -rf build/lib build/bdist.*; \
+	  TRACELAKE_SHIM_CC="build/zig/bin/python -m ziglang cc -Werror -target $$arch-linux-gnu.2.17" \
+	  build/zig/bin/python -m build --wheel --no-isolation --outdir dist \
+	    --config-setting=--build-option=--plat-name=manylinux2014_$$arch . >/dev/null || exit 1; \
+	  test -f dist/tracelake-*-py3-none-manylinux2014_$$arch.whl || exit 1; \
+	done
 
 clean: ## Remove what the targets made
 	rm -rf .venv build dist
