@@ -60,6 +60,7 @@ bench: setup ## Measure speed and memory; results go to bench/results/
 
 docs: setup ## Write the generated pages of docs/
 	$(BIN)/python -m tracelake.schemas.render.dictionary > docs/dictionary.md
+	$(BIN)/python -m tracelake.recorder.reference > docs/recorder-reference.md
 
 # Zig's C compiler links against glibc 2.17 from any machine; it is large, so only wheels need it.
 build/zig/ready:

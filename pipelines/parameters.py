@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
+from tracelake.schemas.steps import STEP_PATTERNS
+
 METRIC_VERSION = 1
 
 
@@ -12,10 +14,7 @@ METRIC_VERSION = 1
 class Parameters:
     """Defaults are those of the metric definitions (docs/metrics.md)."""
 
-    step_patterns: tuple[str, ...] = (
-        r"ProfilerStep#\d+",
-        r"(?:(?:train|training|trainer|global|fit)[ _./:-]*)?(?:step|iter|iteration|batch)[ _#:./-]*[\[(]?\d+[\])]?",
-    )
+    step_patterns: tuple[str, ...] = STEP_PATTERNS
     data_loading_patterns: tuple[str, ...] = (r"dataloader", r"data[ _-]?load", r"next[ _-]?batch", r"wait_for_batch")
     launch_coverage_min_ratio: float = 0.95
     slow_launch_ns: int = 50_000

@@ -8,7 +8,8 @@ Only variables and files are read; no metadata service is asked. The job id is t
 5. on Kubernetes (KUBERNETES_SERVICE_HOST is set): JOB_NAME; else the pod's name (POD_NAME, HOSTNAME) without
    -<JOB_COMPLETION_INDEX> and a random suffix (indexed Job), or without -master-0, -worker-3 (Kubeflow);
 6. where all ranks run on this node: <node>-<hash of node, boot, launcher's process id and start>;
-7. else one made up for this process alone: <script>-<UTC time>-<random>; `is_named` is then False.
+7. where there is one rank, below tracelake-record: the id that it made up for its command;
+8. else one made up for this process alone: <script>-<UTC time>-<random>; `is_named` is then False.
 A name that is used again for another job (a fixed --rdzv-id, a Kubernetes Job created anew) needs TRACELAKE_JOB_ID.
 """
 
@@ -28,6 +29,7 @@ from tracelake.recorder.machine import Machine, launcher_of, machine_of, user_of
 from tracelake.recorder.redact import hide, hide_command, hide_map, secret_values
 from tracelake.recorder.settings import Settings
 
+LAUNCH_ID = "TRACELAKE_LAUNCH_ID"
 _LONGEST_COMMAND_COUNT = 4096
 _TRACKERS = (
     "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_TRACKING_URI",
@@ -115,10 +117,10 @@ def find(
     warnings: list[str] = []
     ranks = _ranks(settings, environ, warnings)
     named, name = _named(settings, environ)
-    job_id = named or _local_id(ranks, environ, node, root)
+    job_id = named or _local_id(ranks, environ, node, root) or _launch_id(ranks, environ)
     is_named = job_id is not None
     if job_id is None:
-        job_id = f"{script}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{token_hex(3)}"
+        job_id = made_up(script)
         warnings.append(f"the job has no id that its ranks share: {job_id} was made up; set TRACELAKE_JOB_ID")
     return Identity(
         job_id=job_id,
@@ -143,6 +145,11 @@ def find(
         tags={"command": _line(command), **hide_map({**_captured(environ), **settings.tags}, known_secrets)},
         warnings=tuple(warnings),
     )
+
+
+def made_up(script: str) -> str:
+    """An id that no other run has."""
+    return f"{script}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{token_hex(3)}"
 
 
 def family_of(name: str) -> str | None:
@@ -205,6 +212,11 @@ def _local_id(ranks: Ranks, environ: Mapping[str, str], node: str, root: Path) -
         return None
     launcher = launcher_of(environ, root)
     return launcher and f"{node}-{sha256(f'{node} {launcher}'.encode()).hexdigest()[:12]}"
+
+
+def _launch_id(ranks: Ranks, environ: Mapping[str, str]) -> str | None:
+    """The id that tracelake-record made up, where it stands above the whole job."""
+    return environ.get(LAUNCH_ID) if ranks.world_size in (None, 1) else None
 
 
 def _attempt(settings: Settings, environ: Mapping[str, str]) -> int:

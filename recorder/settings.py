@@ -47,7 +47,7 @@ ENVIRONMENT_PREFIX = "TRACELAKE_"
 FILE_VARIABLE = "TRACELAKE_CONFIG"
 _OPPOSITE = {text: not is_on for text, is_on in SWITCHES.items()}
 _LONGEST_SHOWN_COUNT = 80
-_OTHER_VARIABLES = frozenset({FILE_VARIABLE, "TRACELAKE_JARS", "TRACELAKE_LAUNCH_FOLDER"})
+_OTHER_VARIABLES = frozenset({FILE_VARIABLE, "TRACELAKE_JARS", "TRACELAKE_LAUNCH_FOLDER", "TRACELAKE_LAUNCH_ID"})
 _SAGEMAKER = {
     "enablecuda": "gpu",
     "enablecpu": "perf_counters",
@@ -98,7 +98,7 @@ class Settings:
         parse_windows, "all", "When to record: all, none, every 500 steps record 5, steps 100-120, seconds 60-120"
     )
     gpu: bool = _setting(read_switch, True, "GPU events (kernels, copies, launches)")
-    graph_nodes: bool = _setting(read_switch, False, "Kernels inside CUDA graphs one by one; costs more")
+    graph_nodes: bool = _setting(read_switch, True, "Kernels in CUDA graphs one by one; 0: a graph as one event")
     memory_budget_bytes: int = _setting(Number(MIB, 1 << 40, is_size=True), 256 * MIB, "Most memory in the job")
     spool_budget_bytes: int = _setting(Number(MIB, 1 << 50, is_size=True), 4 * GIB, "Most disk for the spool")
     disk_reserve_bytes: int = _setting(Number(0, 1 << 50, is_size=True), 512 * MIB, "Disk that always stays free")

@@ -116,6 +116,7 @@ class Source:
     gpu_reason: str | None
     launch_coverage_ratio: float | None
     file: str | None
+    capture_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ DIRECTIONS = {
     "htoh": "host → host",
 }
 
-FORMATS = {"kineto": "PyTorch profiler (Kineto)", "recorder": "tracelake recorder"}
+FORMATS = {"kineto": "PyTorch profiler (Kineto)", "tracelake": "tracelake recorder"}
 
 STATES = {
     "in_progress": ("info", "in progress"),
@@ -93,7 +93,11 @@ QUALITY = {
 
 REASONS = {
     "low_launch_coverage": "fewer than 95 % of the launches have their kernel, so idle time cannot be told from loss",
-    "gpu_capture_failed": "launches were recorded but no device event: the device tracer failed",
+    "gpu_capture_failed": "no device event was recorded: the device tracer failed",
+    "events_dropped": "the recorder had to drop events; how many, by kind, is on record",
+    "process_ended": "the process ended without closing its window: it was killed",
+    "another_profiler": "another profiler held the device tracer for a while",
+    "sidecar_restarted": "the recorder's second process was started again; samples of that moment are missing",
     "no_gpu_activity_captured": "neither launches nor device events were recorded",
     "partly_withheld": "some windows have no device numbers",
     "missing_ranks": "some ranks of the job have no usable window",

@@ -44,7 +44,7 @@ def test_the_recorder_loads_nothing_heavy() -> None:
 
 def test_base_dependencies_are_the_recorders_few() -> None:
     names = {dependency.split(">")[0].split("=")[0] for dependency in PROJECT["project"]["dependencies"]}
-    assert names == {"pyarrow", "nvidia-ml-py", "psutil"}
+    assert names == {"pyarrow", "nvidia-ml-py"}
 
 
 def test_the_type_checker_sees_every_module() -> None:

@@ -35,7 +35,7 @@ def sources(
         joined = joined.withColumn(name, F.coalesce(name, F.lit(0)))
     return _accounted(_judged(_windowed(joined), parameters)).select(
         "day", "job_id", "attempt", "source_id", "node_id", "rank", "format", "world_size", "process_id",
-        "process_name", "status", "status_reason", "gpu_reason", "window_start_ns", "window_end_ns",
+        "process_name", "status", "status_reason", "capture", "capture_reason", "gpu_reason", "window_start_ns", "window_end_ns",
         "previous_source_id",
         F.lit(None).cast("bigint").alias("clock_offset_ns"), F.lit(None).cast("bigint").alias("clock_residual_ns"),
         "device_clock_offset_ns", "kernel_count", "producing_launch_count", "covered_launch_count",

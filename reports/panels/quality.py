@@ -117,10 +117,14 @@ def _source(s: Source) -> list[str]:
         str(s.rank) if s.rank is not None else unknown(None),
         text(s.node_id) if s.node_id else unknown(None),
         text(s.status),
-        "<br>".join(f"{text(reason(c))} <code>{text(c)}</code>" for c in codes) or "–",
+        "<br>".join([f"{text(reason(c))} <code>{text(c)}</code>" for c in codes] + _capture(s)) or "–",
         f.percent(s.launch_coverage_ratio) if s.launch_coverage_ratio is not None else unknown(None),
         name(s.file) if s.file else "–",
     ]
+
+
+def _capture(s: Source) -> list[str]:
+    return [f"recorder: {text(s.capture_reason)}"] if s.capture_reason else []
 
 
 def _set_aside(data: JobData) -> str:

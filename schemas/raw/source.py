@@ -52,6 +52,8 @@ TABLE = Table(
         text("file_sha256", "SHA-256 of the input's uncompressed bytes.", nullable=True),
         size("file_bytes", "Length of the uncompressed input.", nullable=True),
         size("read_bytes", "Length of the part that a salvage rests on; equals file_bytes when whole.", nullable=True),
+        text("capture", "Tool that recorded device events: cupti, kineto, none; NULL for imports.", nullable=True),
+        text("capture_reason", "Why no device events could be recorded, as code and text.", nullable=True),
         text("recorder_version", "Version of the recorder or importer."),
     ),
     key=("job_id", "source_id", "phase"),

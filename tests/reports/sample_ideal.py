@@ -58,7 +58,7 @@ def _ideal_job() -> Job:
         instance_ids=["i-0aa1", "i-0bb2"],
         nodes=_NODES,
         cloud_job_id="training-job/llm-7b-2024-03-10",
-        format="recorder",
+        format="tracelake",
         hyperparameters={"lr": "3e-4", "global_batch": "1024", "sequence": "4096", "precision": "bf16"},
         tags={"mlflow.run_id": "a8f3", "team": "pretraining"},
     )

@@ -1,0 +1,57 @@
+"""What the training process knows of itself, gathered without importing anything that it has not imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tracelake.recorder.redact import hide_map
+
+_FRAMEWORKS = (("torch", "PyTorch"), ("tensorflow", "TensorFlow"), ("jax", "JAX"))
+
+
+def write_process(path: Path, described: Mapping[str, Any]) -> None:
+    """Write process.json as a whole. Raises OSError."""
+    aside = path.with_suffix(f".{os.getpid()}.tmp")
+    aside.write_text(json.dumps(described, sort_keys=True))
+    aside.replace(path)
+
+
+def clock_offset_ns(tries: int = 9) -> int:
+    """Unix time minus the monotonic clock, from the narrowest of some bracketed readings."""
+    best = None
+    for _ in range(tries):
+        before = time.monotonic_ns()
+        unix_ns = time.time_ns()
+        after = time.monotonic_ns()
+        if best is None or after - before < best[0]:
+            best = (after - before, unix_ns - (before + after) // 2)
+    assert best is not None
+    return best[1]
+
+
+def current() -> dict[str, Any]:
+    """{framework, tags} as far as they are known by now."""
+    named = [f"{name} {_version(module)}" for module, name in _FRAMEWORKS if module in sys.modules]
+    tags = {}
+    run = getattr(sys.modules.get("wandb"), "run", None)
+    if run is not None and isinstance(getattr(run, "id", None), str):
+        tags["WANDB_RUN_ID"] = run.id
+    return {"framework": ", ".join(named) or None, "tags": {**tags, **_given}}
+
+
+_given: dict[str, str] = {}
+
+
+def tag(tags: Mapping[str, str]) -> None:
+    """Add tags while the job runs; they reach the data with the next second."""
+    _given.update(hide_map(tags))
+
+
+def _version(module: str) -> str:
+    return str(getattr(sys.modules[module], "__version__", "")).split("+")[0]
