@@ -70,7 +70,10 @@ class Profiler:
     def configure(self, config: Config | Mapping[str, Any] | None = None, **settings: Any) -> None:
         """Set what is given and begin to sample; windows open later. Raises BadSetting if strict."""
         given = config.given() if isinstance(config, Config) else dict(config or {})
-        self._given = {**given, **settings}
+        given = {**given, **settings}
+        if process.current() is not None and given not in ({}, self._given):
+            once("settings", "the recording of this process has its settings already; those given now change nothing")
+        self._given = given
         self._load()
 
     def start_profiling(self) -> None:
@@ -83,7 +86,7 @@ class Profiler:
         """Close the window. Returns within two seconds; what is left is done by the sidecar."""
         recording = process.current()
         if recording is not None:
-            _safely(recording.stop)
+            _safely(recording.dismiss)
 
     def tag(self, **tags: str) -> None:
         """Add tags to the job, for instance the run id of an experiment tracker."""

@@ -46,6 +46,10 @@ class Recording:
         self.process_id = os.getpid()
         self.folder = _spool_folder(settings, identity)
         self.journal = Journal(self.folder)
+        # Frames that a full disk refused: all else depends on them, so they wait, in order, and are tried again.
+        self._unsent: list[tuple[str, Any]] = []
+        self._sending = threading.Lock()
+        self._is_full = False
         self.capture: Capture | None = None
         self.capture_reason: Unavailable | None = None
         self._cuda: CudaWatch | None = None
@@ -93,6 +97,11 @@ class Recording:
         """What the script's start_profiling does: open a window, or let the schedule open some."""
         if self._schedule.ask():
             self.start()
+
+    def dismiss(self) -> None:
+        """What the script's stop_profiling does: close the window, and let the schedule open no more."""
+        self._schedule.dismiss()
+        self.stop()
 
     def start(self) -> None:
         """Open a window, unless one is open. GPU events are asked for once, at the first window."""
@@ -221,17 +230,28 @@ class Recording:
 
     def _flush(self) -> None:
         for taken in self._collector.take():
-            try:
-                self.journal.write("annotations", taken)
-            except OSError as error:
+            if self._is_full or not self._sent("annotations", taken):
                 self._collector.dropped_count += len(taken[3])
-                once("journal", "the spool cannot be written, annotations are dropped and counted: %s", error)
 
     def _journal(self, kind: str, value: object) -> None:
-        try:
-            self.journal.write(kind, value)
-        except OSError as error:
-            once("journal", "the spool cannot be written: %s", error)
+        """Append a frame that must not be lost."""
+        with self._sending:
+            self._unsent.append((kind, value))
+        self._sent()
+
+    def _sent(self, kind: str | None = None, value: object = None) -> bool:
+        """Write what waits, and then this frame; whether all of it is in the journal."""
+        with self._sending:
+            try:
+                while self._unsent:
+                    self.journal.write(*self._unsent[0])
+                    del self._unsent[0]
+                if kind is not None:
+                    self.journal.write(kind, value)
+            except OSError as error:
+                once("journal", "the spool cannot be written, annotations are dropped and counted: %s", error)
+                return False
+        return True
 
     def _housekeeping(self) -> None:
         self.sidecar.check()
@@ -239,16 +259,16 @@ class Recording:
             self._cuda = None
         self._obey()
         self._yield_to_others()
-        full = used_bytes(self.folder) > self.settings.spool_budget_bytes
+        self._is_full = used_bytes(self.folder) > self.settings.spool_budget_bytes
         if self.capture is not None:
-            self.capture.set_writing(not full)
+            self.capture.set_writing(not self._is_full)
         found = facts.current()
         if found != self._facts:
             self._facts = found
             self._journal("facts", found)
         if self._window is not None:
             produced, dropped = _difference(self._counts(), self._before)
-            self._journal("beat", {"at_ns": time.monotonic_ns(), "produced": produced, "dropped": dropped})
+            self._sent("beat", {"at_ns": time.monotonic_ns(), "produced": produced, "dropped": dropped})
 
     def _obey(self) -> None:
         """Do what someone outside asked for, and what the clock says."""
@@ -299,6 +319,7 @@ class Recording:
     def abandon(self) -> None:
         """In a forked child: the parent's recording is not ours, and none of its threads or locks are either."""
         self.journal.abandon()
+        self.sidecar.abandon()
 
 
 def _spool_folder(settings: Settings, identity: Identity) -> Path:

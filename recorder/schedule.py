@@ -29,6 +29,9 @@ class Schedule:
             self._asked_at = time.monotonic()
         return self._windows == "all"
 
+    def dismiss(self) -> None:
+        self._asked_at = None
+
     def at(self, text: str) -> bool | None:
         """An annotation begins. Steps are counted as they come: their own numbers may start again."""
         if self._asked_at is None or not self._is_step(text):

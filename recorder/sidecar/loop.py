@@ -13,7 +13,7 @@ from tracelake.recorder.samplers import Reading
 from tracelake.recorder.settings import Settings
 from tracelake.recorder.sidecar import checkpoint
 from tracelake.recorder.sidecar.convert import Native
-from tracelake.recorder.sidecar.deliver import Delivery, Folder, Target
+from tracelake.recorder.sidecar.deliver import LAST_SECONDS, Delivery, Folder, Target
 from tracelake.recorder.sidecar.names import Names
 from tracelake.recorder.sidecar.parent import Parent, launcher_verdict
 from tracelake.recorder.sidecar.roll import MOST_EVENTS, Roll
@@ -26,6 +26,8 @@ from tracelake.schemas.manifest import RAW_VERSION
 
 LOG = logging.getLogger("tracelake.recorder.sidecar")
 TURN_SECONDS = 0.25
+MOST_PENDING = 4
+"""Segments' worth of rows that may wait in memory for a disk that cannot be written."""
 OUTBOX = "outbox"
 
 
@@ -46,6 +48,8 @@ class Loop:
         self.last: tuple[Window, Closing] | None = None
         self.roll: Roll | None = None
         self.exit: Mapping[str, Any] | None = None
+        # A frame that was read and could not be dealt with, for a disk that cannot be written.
+        self._in_hand: tuple[str, Any] | None = None
         self._abandoned: set[int] = set()
         self.apis: dict[str, str] = {}
         self.journal, self.events = JournalReader(folder), EventsReader(folder)
@@ -74,8 +78,19 @@ class Loop:
             time.sleep(TURN_SECONDS)
         if self.sampling is not None:
             self.sampling.stop()
-        self.finish()
+        self._finish_with_patience()
         return self.delivery.finish()
+
+    def _finish_with_patience(self) -> None:
+        deadline = time.monotonic() + LAST_SECONDS
+        while True:
+            try:
+                return self.finish()
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise
+                LOG.warning("the end cannot be written: %s", error)
+                time.sleep(1)
 
     def _safely_turn(self) -> None:
         try:
@@ -86,10 +101,15 @@ class Loop:
 
     def turn(self) -> None:
         """Read what is new, and write what is due. Raises OSError."""
+        if self._in_hand is not None:
+            self._handle(*self._in_hand)
+        if self.window is not None and self.window.pending_rows >= MOST_PENDING * self.settings.segment_rows:
+            # Nothing could be written for long: the rest stays in the spool, which has a budget.
+            self._checkpoint(everything=False)
         # Before the journal: whatever lies behind a window's end was written after its closing frame.
         limit = self.events.end()
         for kind, value in self.journal.read():
-            self._frame(kind, value)
+            self._handle(kind, value)
         self._read_events(limit)
         self._take_readings()
         if self.roll is not None and self.roll.is_due():
@@ -126,12 +146,15 @@ class Loop:
 
     # What the journal says ----------------------------------------------------------------------------------------
 
-    def _frame(self, kind: str, value: Any) -> None:
+    def _handle(self, kind: str, value: Any) -> None:
+        """Deal with a frame. Raises OSError, and keeps the frame then: every handler may be called again."""
+        self._in_hand = kind, value
         handler = getattr(self, f"_on_{kind}", None)
         if handler is None:
             LOG.warning("the journal holds a frame %r that this version does not know", kind)
         else:
             handler(value)
+        self._in_hand = None
 
     def _on_apis(self, apis: Mapping[str, str]) -> None:
         self.native.learn_apis(apis)
@@ -145,12 +168,15 @@ class Loop:
         self.about["tags"] = {**self.about["tags"], **facts["tags"]}
 
     def _on_open(self, opened: Mapping[str, Any]) -> None:
-        self.window = Window(self.outbox, self.about, {**opened, "loaded_ns": self.process["loaded_ns"]})
-        for kind, readings in self._early:
-            self.window.add_readings(kind, readings)
-        self._early = []
-        self._turns_of_data = 0
-        self._next_flush = time.monotonic() + self._age()
+        if self.window is not None and self.window.source_id != opened["source_id"]:
+            self._close(self.window.last_ns, "no_closing_row")
+        if self.window is None:
+            self.window = Window(self.outbox, self.about, {**opened, "loaded_ns": self.process["loaded_ns"]})
+            for kind, readings in self._early:
+                self.window.add_readings(kind, readings)
+            self._early = []
+            self._turns_of_data = 0
+            self._next_flush = time.monotonic() + self._age()
         self._publish(self.window)
 
     def _on_annotations(self, taken: tuple[int, int, str, list[tuple[int, str, int, int]]]) -> None:
@@ -243,20 +269,23 @@ class Loop:
         return Window(self.outbox, self.about, opened)
 
     def _finish_roll(self) -> None:
+        """Close the old window and go on in the new one. Raises OSError, and may then be called again."""
         assert self.roll is not None
-        roll, self.roll = self.roll, None
+        roll = self.roll
         roll.split()
         self._abandoned.update(roll.old.open_ranges)
         self.window = roll.old
-        self._close(roll.at_ns, None, state="in_progress")
-        self.window = roll.new
+        self._close(roll.at_ns, None)
+        self.window, self.roll = roll.new, None
+        self._save()
         self._publish(roll.new)
 
-    def _close(self, end_ns: int, interrupted: str | None, state: str | None = "in_progress") -> None:
+    def _close(self, end_ns: int, interrupted: str | None) -> None:
+        """Write a window's end. Raises OSError, and may then be called again: what is written is not written twice."""
         window = self.window
         assert window is not None
         window.leave_open()
-        closing = window.closing(end_ns, interrupted, state)
+        closing = window.closing(end_ns, interrupted)
         window.write_losses(closing, str(self.folder))
         window.flush(everything=True)
         self._publish(window, closing)
@@ -265,7 +294,9 @@ class Loop:
         self._save()
 
     def finish(self) -> None:
-        """The process has ended: close what it left open, and say how it ended in its last window."""
+        """The process has ended: close what it left open, and say how it ended in its last window. Raises OSError."""
+        if self._in_hand is not None:
+            self._handle(*self._in_hand)
         if self.window is None and self.last is None:
             self._open_for_samples()
         if self.roll is not None:

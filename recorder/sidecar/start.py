@@ -105,6 +105,11 @@ class Sidecar:
             return
         self.start()
 
+    def abandon(self) -> None:
+        """In a forked child: the process is the parent's to wait for."""
+        if self._process is not None:
+            self._process.returncode = 0
+
     def finish(self, wait_seconds: float) -> None:
         """Wait for the rest of its work, within a bound."""
         if self._process is not None:

@@ -126,16 +126,16 @@ class Window:
     def hand_over(self, following: Window) -> None:
         """Give the window that follows without a stop what belongs to it."""
         at_ns = following.opened["start_ns"]
-        following._ranges = [entry for entry in self._ranges if entry[2] >= at_ns]
+        following._ranges += [entry for entry in self._ranges if entry[2] >= at_ns]
         self._ranges = [entry for entry in self._ranges if entry[2] < at_ns]
-        following.open_ranges = {n: entry for n, entry in self.open_ranges.items() if entry[2] >= at_ns}
+        following.open_ranges |= {n: entry for n, entry in self.open_ranges.items() if entry[2] >= at_ns}
         self.open_ranges = {n: entry for n, entry in self.open_ranges.items() if entry[2] < at_ns}
         for kind, readings in self._readings.items():
             following.add_readings(kind, [reading for reading in readings if reading.monotonic_ns >= at_ns])
             self._readings[kind] = [reading for reading in readings if reading.monotonic_ns < at_ns]
         following.native_count, following._dropped_before = self.native_count, dict(self.counted[1])
 
-    def closing(self, end_ns: int, interrupted: str | None, state: str | None) -> Closing:
+    def closing(self, end_ns: int, interrupted: str | None) -> Closing:
         """How the window ends: its status follows from what was lost."""
         dropped = {kind: count - self._dropped_before.get(kind, 0) for kind, count in self.counted[1].items()}
         dropped = {kind: count for kind, count in dropped.items() if count > 0}
@@ -148,7 +148,7 @@ class Window:
             status, reason = "degraded", "gpu_capture_failed"
         elif dropped:
             status, reason = "degraded", "events_dropped"
-        return Closing(end_ns, status, reason, state, dropped=dropped)
+        return Closing(end_ns, status, reason, dropped=dropped)
 
     @property
     def lost_count(self) -> int:
@@ -170,7 +170,7 @@ class Window:
              "excerpt": f"{gap['start_ns'] + self.clock_offset_ns} to {gap['end_ns'] + self.clock_offset_ns} ns"}
             for number, gap in enumerate(self.gaps)
         ]  # fmt: skip
-        if losses:
+        if losses and not any(segment.kind == "loss" for segment in self.writer.segments):
             self.writer.write("loss", loss_table(losses))
 
     # Across a restart of the sidecar ------------------------------------------------------------------------------

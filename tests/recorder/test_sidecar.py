@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from recorded import Lake
@@ -315,3 +316,51 @@ def test_an_unknown_frame_is_no_reason_to_stop(tmp_path: Path, caplog: pytest.Lo
     assert run(spool.folder, sample=False)
     assert "of_the_future" in caplog.text
     assert json.loads(next((spool.lake / "raw/v1/manifest").rglob("*.json")).read_text())["closed"]
+
+
+def test_a_disk_that_cannot_be_written_for_some_turns_costs_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every write fails twice before it works, wherever it stands: opening, checkpoints, closing, rolling."""
+    from tracelake.recorder.segments import SourceWriter
+
+    failures = {"write": 0, "close": 0}
+
+    def failing(name: str, inner: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            failures[name] += 1
+            if failures[name] % 3:
+                raise OSError(28, "No space left on device")
+            return inner(*arguments, **named)
+
+        return call
+
+    monkeypatch.setattr(SourceWriter, "write", failing("write", SourceWriter.write))
+    monkeypatch.setattr(SourceWriter, "close", failing("close", SourceWriter.close))
+    monkeypatch.setattr(Loop, "_age", lambda _: 0.0)
+    spool = Spool(tmp_path)
+    spool.journal.write("apis", APIS)
+    loop = Loop(spool.folder, sample=False)
+    for number in range(3):
+        spool.open(f"w{number}", 1_000 * number)
+        spool.ranges((number + 1, f"step_{number}", 1_000 * number + 1, 0))
+        spool.events(*[launch(1_000 * number + i, 10 * number + i + 1) for i in range(5)])
+        loop._safely_turn()
+        spool.events(*[kernel(1_000 * number + i, 10 * number + i + 1) for i in range(5)])
+        spool.close(f"w{number}", 1_000 * number + 900, {"kernel": 5, "api": 5}, {"annotation": 2})
+        loop._safely_turn()
+    spool.exit()
+    for _ in range(100):
+        loop._safely_turn()
+        if loop.exit is not None and loop.window is None:
+            break
+    monkeypatch.undo()
+    loop.finish()
+    assert loop.delivery.finish(5)
+    lake = Lake(spool.lake)
+    for kind in ("kernel", "launch"):
+        assert Counter(row["source_id"] for row in lake.rows(kind)) == {"w0": 5, "w1": 5, "w2": 5}
+        assert len({(row["source_id"], row["event_id"]) for row in lake.rows(kind)}) == 15
+    assert [row["text"] for row in lake.rows("annotation")] == ["step_0", "step_1", "step_2"]
+    assert [(row["status"], dict(row["dropped"])) for row in lake.closing()] == [("degraded", {"annotation": "2"})] * 3
+    assert len(lake.rows("loss")) == 3
