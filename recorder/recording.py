@@ -20,11 +20,12 @@ from tracelake.recorder.capture import NO_GPU, Capture, Counts, Unavailable
 from tracelake.recorder.capture.conflicts import Conflicts
 from tracelake.recorder.hooks import CudaWatch, when_cuda_starts
 from tracelake.recorder.log import LOG, once
+from tracelake.recorder.outgoing import Outgoing
 from tracelake.recorder.schedule import Schedule
 from tracelake.recorder.settings import BadSetting, Settings
 from tracelake.recorder.sidecar.parent import start_ticks
 from tracelake.recorder.sidecar.start import LAUNCH_FOLDER, Sidecar
-from tracelake.recorder.spool import PROCESS, Journal, used_bytes
+from tracelake.recorder.spool import PROCESS, used_bytes
 
 if TYPE_CHECKING:
     from tracelake.recorder.identity import Identity
@@ -45,11 +46,7 @@ class Recording:
         self.settings, self.identity = settings, identity
         self.process_id = os.getpid()
         self.folder = _spool_folder(settings, identity)
-        self.journal = Journal(self.folder)
-        # Frames that a full disk refused: all else depends on them, so they wait, in order, and are tried again.
-        self._unsent: list[tuple[str, Any]] = []
-        self._sending = threading.Lock()
-        self._is_full = False
+        self.outgoing = Outgoing(self.folder, settings.annotation_budget_count)
         self.capture: Capture | None = None
         self.capture_reason: Unavailable | None = None
         self._cuda: CudaWatch | None = None
@@ -60,7 +57,6 @@ class Recording:
         self._wake, self._ended, self._closing = threading.Event(), threading.Event(), threading.Event()
         self._closed = threading.Event()
         self._stop_reason = ""
-        self._collector = annotation.Collector(settings.annotation_budget_count)
         self._conflicts = Conflicts()
         self._schedule = Schedule(settings.windows)
         self._facts: dict[str, Any] = {}
@@ -123,7 +119,7 @@ class Recording:
             }
             self._before = self._counts()
             self._previous_source_id, self._next_source_id = self._next_source_id, uuid7()
-            self._journal("open", self._window)
+            self.outgoing.must("open", self._window)
             annotation.set_recording(True)
 
     def stop(self, reason: str = "stopped", wait_seconds: float = STOP_SECONDS) -> None:
@@ -147,8 +143,8 @@ class Recording:
         if self.capture is not None:
             self.capture.stop()
             if gap := self._conflicts.finish(self.capture):
-                self._journal("gap", gap)
-        self._flush()
+                self.outgoing.must("gap", gap)
+        self.outgoing.flush()
         produced, dropped = _difference(self._counts(), self._before)
         end = {
             "source_id": window["source_id"],
@@ -158,7 +154,7 @@ class Recording:
             "produced": produced,
             "dropped": dropped,
         }
-        self._journal("close", end)
+        self.outgoing.must("close", end)
         self._window = None
         self._closing.clear()
         self._closed.set()
@@ -183,15 +179,15 @@ class Recording:
             self._open_capture()
             if self._window is not None and not self._closing.is_set():
                 self._start_capture()
-                self._journal("capture", self._capture_state())
+                self.outgoing.must("capture", self._capture_state())
 
     def _open_capture(self) -> None:
         from tracelake.recorder.capture.choose import open_capture
 
         try:
             self.capture = open_capture(self.folder, self.settings)
-            self._journal("apis", self.capture.apis())
-            self._journal("devices", self.capture.devices())
+            self.outgoing.must("apis", self.capture.apis())
+            self.outgoing.must("devices", self.capture.devices())
         except Unavailable as error:
             self.capture_reason = error
         except Exception as error:  # noqa: BLE001 -- whatever the driver does, the job and its annotations go on
@@ -202,7 +198,7 @@ class Recording:
     def _counts(self) -> Counts:
         """Events so far, those of the annotations with them."""
         native = self.capture.counts() if self.capture else Counts()
-        return Counts(dict(native.produced), {**native.dropped, "annotation": self._collector.dropped_count})
+        return Counts(dict(native.produced), {**native.dropped, "annotation": self.outgoing.collector.dropped_count})
 
     def _on_text(self, text: str) -> None:
         wanted = self._schedule.at(text)
@@ -221,37 +217,12 @@ class Recording:
             try:
                 if self._closing.is_set():
                     self._close_window()
-                self._flush()
+                self.outgoing.flush()
                 if time.monotonic() >= next_care:
                     self._housekeeping()
                     next_care = time.monotonic() + _HOUSEKEEPING_SECONDS
             except Exception as error:  # noqa: BLE001 -- the job goes on whatever happens here
                 once(f"flush {type(error).__name__}", "recording suffers: %s", error)
-
-    def _flush(self) -> None:
-        for taken in self._collector.take():
-            if self._is_full or not self._sent("annotations", taken):
-                self._collector.dropped_count += len(taken[3])
-
-    def _journal(self, kind: str, value: object) -> None:
-        """Append a frame that must not be lost."""
-        with self._sending:
-            self._unsent.append((kind, value))
-        self._sent()
-
-    def _sent(self, kind: str | None = None, value: object = None) -> bool:
-        """Write what waits, and then this frame; whether all of it is in the journal."""
-        with self._sending:
-            try:
-                while self._unsent:
-                    self.journal.write(*self._unsent[0])
-                    del self._unsent[0]
-                if kind is not None:
-                    self.journal.write(kind, value)
-            except OSError as error:
-                once("journal", "the spool cannot be written, annotations are dropped and counted: %s", error)
-                return False
-        return True
 
     def _housekeeping(self) -> None:
         self.sidecar.check()
@@ -259,16 +230,16 @@ class Recording:
             self._cuda = None
         self._obey()
         self._yield_to_others()
-        self._is_full = used_bytes(self.folder) > self.settings.spool_budget_bytes
+        self.outgoing.is_full = used_bytes(self.folder) > self.settings.spool_budget_bytes
         if self.capture is not None:
-            self.capture.set_writing(not self._is_full)
+            self.capture.set_writing(not self.outgoing.is_full)
         found = facts.current()
         if found != self._facts:
             self._facts = found
-            self._journal("facts", found)
+            self.outgoing.must("facts", found)
         if self._window is not None:
             produced, dropped = _difference(self._counts(), self._before)
-            self._sent("beat", {"at_ns": time.monotonic_ns(), "produced": produced, "dropped": dropped})
+            self.outgoing.may("beat", {"at_ns": time.monotonic_ns(), "produced": produced, "dropped": dropped})
 
     def _obey(self) -> None:
         """Do what someone outside asked for, and what the clock says."""
@@ -286,7 +257,7 @@ class Recording:
             return
         gap = self._conflicts.poll(self.capture)
         if gap is not None:
-            self._journal("gap", gap)
+            self.outgoing.must("gap", gap)
 
     # The end ------------------------------------------------------------------------------------------------------
 
@@ -298,7 +269,7 @@ class Recording:
         error = self._error
         stopped = isinstance(error, KeyboardInterrupt)
         state = "completed" if error is None else "stopped" if stopped else "failed"
-        self._journal("exit", {"state": state, "exit_code": None if error is None else 130 if stopped else 1})
+        self.outgoing.must("exit", {"state": state, "exit_code": None if error is None else 130 if stopped else 1})
         self._ended.set()
         self._wake.set()
         annotation.set_watch(None)
@@ -307,7 +278,7 @@ class Recording:
         self._thread.join(STOP_SECONDS)
         if self.capture is not None:
             self.capture.close()
-        self.journal.close()
+        self.outgoing.journal.close()
         if wait_seconds is None:
             # Below tracelake-record the launcher waits, and the sidecar waits for its word on how we ended.
             wait_seconds = 0.0 if os.environ.get(LAUNCH_FOLDER) else self.settings.exit_wait_seconds
@@ -318,7 +289,7 @@ class Recording:
 
     def abandon(self) -> None:
         """In a forked child: the parent's recording is not ours, and none of its threads or locks are either."""
-        self.journal.abandon()
+        self.outgoing.journal.abandon()
         self.sidecar.abandon()
 
 

@@ -94,13 +94,14 @@ class SourceWriter:
         if not rows.num_rows:
             return
         declared = table(f"raw.{kind}")
-        rows = self._complete(rows, arrow_schema(declared))
+        # Of dictionaries that differ from batch to batch only the first would be used.
+        rows = self._complete(rows, arrow_schema(declared)).unify_dictionaries()
         number = self._numbers[kind]
         path = f"{kind}/day={self.day}/{job_folder(self.job_id)}/{quote(self.source_id, safe='')}-{number:05d}.parquet"
         final = self.root / path
         final.parent.mkdir(parents=True, exist_ok=True)
         aside = final.with_name(f".{final.name}.{os.getpid()}.tmp")
-        pq.write_table(rows, aside, **parquet_options(declared))
+        pq.write_table(rows, aside, **parquet_options(declared, rows))
         aside.replace(final)
         self._segments.append(Segment(kind, path, rows.num_rows, final.stat().st_size))
         self._numbers[kind] = number + 1

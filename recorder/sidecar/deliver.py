@@ -12,6 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from tracelake.recorder.settings import Settings
+from tracelake.schemas.manifest import RAW_VERSION
+
 LOG = logging.getLogger("tracelake.recorder.sidecar")
 
 
@@ -130,3 +133,13 @@ class Delivery:
 
 def _is_same(one: os.stat_result, other: os.stat_result) -> bool:
     return (one.st_ino, one.st_mtime_ns) == (other.st_ino, other.st_mtime_ns)
+
+
+def target(settings: Settings, work_folder: Path) -> Target:
+    """Where the raw folder of the output lies; a relative one is the training process's."""
+    from tracelake.recorder.sidecar.s3 import Bucket
+
+    if settings.output.startswith("s3://"):
+        url = f"{settings.output.rstrip('/')}/raw/{RAW_VERSION}"
+        return Bucket(url, endpoint_url=settings.s3_endpoint_url, region=settings.s3_region)
+    return Folder(work_folder / settings.output / "raw" / RAW_VERSION)

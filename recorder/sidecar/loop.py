@@ -13,11 +13,10 @@ from tracelake.recorder.samplers import Reading
 from tracelake.recorder.settings import Settings
 from tracelake.recorder.sidecar import checkpoint
 from tracelake.recorder.sidecar.convert import Native
-from tracelake.recorder.sidecar.deliver import LAST_SECONDS, Delivery, Folder, Target
+from tracelake.recorder.sidecar.deliver import LAST_SECONDS, Delivery, target
 from tracelake.recorder.sidecar.names import Names
 from tracelake.recorder.sidecar.parent import Parent, launcher_verdict
 from tracelake.recorder.sidecar.roll import MOST_EVENTS, Roll
-from tracelake.recorder.sidecar.s3 import Bucket
 from tracelake.recorder.sidecar.sampling import Sampling
 from tracelake.recorder.sidecar.source_rows import Closing, described
 from tracelake.recorder.sidecar.window import Window
@@ -333,11 +332,3 @@ class Loop:
         """A checkpoint: from here a new sidecar goes on. Raises OSError."""
         if self.roll is None:
             checkpoint.save(self)
-
-
-def target(settings: Settings, work_folder: Path) -> Target:
-    """Where the raw folder of the output lies; a relative one is the training process's."""
-    if settings.output.startswith("s3://"):
-        url = f"{settings.output.rstrip('/')}/raw/{RAW_VERSION}"
-        return Bucket(url, endpoint_url=settings.s3_endpoint_url, region=settings.s3_region)
-    return Folder(work_folder / settings.output / "raw" / RAW_VERSION)

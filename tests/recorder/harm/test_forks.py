@@ -38,7 +38,7 @@ def main():
         busy.start()
         # Every lock of the recorder is held by some thread while the workers are made.
         held, done = [threading.Event() for _ in range(3)], threading.Event()
-        locks = [recording._lock, recording.journal._lock, process._lock]
+        locks = [recording._lock, recording.outgoing.journal._lock, process._lock]
         holders = [threading.Thread(target=hold, args=(lock, event, done)) for lock, event in zip(locks, held)]
         for holder in holders:
             holder.start()
@@ -56,7 +56,7 @@ def main():
             holder.join()
         stop.set()
         busy.join()
-    print(recording._collector._number)
+    print(recording.outgoing.collector._number)
 
 
 if __name__ == "__main__":

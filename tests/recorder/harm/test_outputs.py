@@ -66,7 +66,7 @@ def test_a_full_spool_drops_and_counts_and_the_job_goes_on(tmp_path: Path) -> No
         with tracelake.annotate("after"):
             pass
         recording = process.current()
-    print(recording._collector.dropped_count)
+    print(recording.outgoing.collector.dropped_count)
     """
     with small_disk(tmp_path / "spool", "2m"):
         done = run(tmp_path, text, environment(tmp_path))

@@ -124,11 +124,11 @@ def test_the_users_own_exception_is_the_one_that_surfaces(tmp_path: Path, where:
     with tracelake.record():
         with tracelake.annotate("step_1"):
             pass
-        process.current()._flush() if where == "inside stop" else None
+        process.current().outgoing.flush() if where == "inside stop" else None
         if where == "inside stop":
             process.Recording.stop = broken
         if where == "inside flush":
-            process.Recording._flush = broken
+            type(process.current().outgoing).flush = broken
         raise KeyError("the job's own")
     """
     process = start(tmp_path, text, environment(tmp_path))
