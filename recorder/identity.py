@@ -110,7 +110,7 @@ def find(
     """Who this process is, but for its framework. `arguments` stand for sys.argv, `root` for the root folder."""
     environ = {name: value.encode("utf-8", "replace").decode() for name, value in environ.items()}
     known_secrets = secret_values(environ)
-    command = hide_command(sys.argv if arguments is None else arguments, known_secrets)
+    command = hide_command(_arguments() if arguments is None else arguments, known_secrets)
     script = _script(command)
     machine = machine_of(environ, root)
     node = settings.node or machine.node
@@ -167,6 +167,13 @@ def family_of(name: str) -> str | None:
 
 def _first(environ: Mapping[str, str], names: Sequence[str]) -> str | None:
     return next((environ[name].strip() for name in names if environ.get(name, "").strip()), None)
+
+
+def _arguments() -> list[str]:
+    """sys.argv, as it will be: while the interpreter starts, `python -m pkg.train` has only -m there."""
+    if sys.argv[:1] == ["-m"] and "-m" in sys.orig_argv:
+        return sys.orig_argv[sys.orig_argv.index("-m") + 1 :]
+    return sys.argv
 
 
 def _script(command: Sequence[str]) -> str:

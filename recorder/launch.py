@@ -157,7 +157,9 @@ def _run(command: Sequence[str], given: Mapping[str, str], wait_seconds: float) 
 
 
 def _name(command: Sequence[str]) -> str:
-    """What a person would call this command: its script, else its program."""
+    """What a person would call this command: its script or module, else its program."""
+    if "-m" in command[:-1] and Path(command[0]).name.startswith("python"):
+        return command[command.index("-m") + 1]
     script = next((word for word in command if word.endswith((".py", ".sh"))), command[0])
     return Path(script).stem or "command"
 
