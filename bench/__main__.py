@@ -10,7 +10,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-NAMES = ("session_start", "import_speed", "import_memory", "job_report", "hta_agreement")
+NAMES = (
+    "session_start",
+    "import_speed",
+    "import_memory",
+    "job_report",
+    "hta_agreement",
+    "recorder_annotations",
+    "recorder_drain",
+    "recorder_load",
+    "recorder_overhead",
+    "recorder_size",
+    "recorder_stop",
+)
 RESULTS = Path(__file__).parent / "results"
 
 

@@ -139,6 +139,7 @@ def run_row(
     run_id: str,
     command: str,
     error: Exception | None,
+    incomplete: str | None,
     started_ns: int,
     jobs: Sequence[str],
     sources: int,
@@ -151,8 +152,8 @@ def run_row(
     return {
         "run_id": run_id,
         "command": command,
-        "status": "failed" if error else "succeeded",
-        "error": f"{type(error).__name__}: {error}"[:2000] if error else None,
+        "status": "failed" if error else "incomplete" if incomplete else "succeeded",
+        "error": f"{type(error).__name__}: {error}"[:2000] if error else incomplete,
         "started_ns": started_ns,
         "ended_ns": time.time_ns(),
         "jobs": list(jobs),

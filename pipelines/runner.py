@@ -42,6 +42,17 @@ class RunResult:
     rows: Mapping[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     checked: list[checks.CheckedTable] = field(default_factory=list)
+    segments: int = 0
+    broken: list[str] = field(default_factory=list)
+    """Segments that could not be used; their rows are in quarantine, and the run is `incomplete`."""
+
+    @property
+    def incomplete(self) -> str | None:
+        """What is missing, in words; None where nothing is."""
+        if not self.broken:
+            return None
+        named = ", ".join(self.broken[:5]) + (", …" if len(self.broken) > 5 else "")
+        return f"{self.segments - len(self.broken)} of {self.segments} segments could be used; not {named}"
 
 
 def run(
@@ -143,7 +154,11 @@ class _Batch:
     def normalize(self) -> None:
         started = time.monotonic()
         aside = quarantine_rows(self.intake, self.done.run_id)
-        self._write(table("operations.quarantine"), aside, self.where_sources)
+        # Rows that broke a check of an aggregate name a job and no window.
+        of_jobs = f"{self.where_jobs} AND source_id = ''"
+        self._write(table("operations.quarantine"), aside, f"({self.where_sources}) OR ({of_jobs})")
+        self.done.segments += sum(len(window.manifest.segments) for window in self.windows)
+        self.done.broken += [each.segment.path for each in self.intake.broken]
         self._levels(list(tables("normalized")))
         self.done.seconds["normalize"] = self.done.seconds.get("normalize", 0) + time.monotonic() - started
 
@@ -225,6 +240,7 @@ def _record(
         run_id=done.run_id,
         command=command,
         error=error,
+        incomplete=done.incomplete,
         started_ns=started,
         jobs=done.jobs,
         sources=done.sources,

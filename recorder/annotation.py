@@ -45,8 +45,8 @@ class ThreadLog:
 
 
 class _Local(threading.local):
-    append: Callable[[Range], None]
-    begun: list[Range]
+    # (append to the thread's log, ranges that annotation_begin opened): one look-up gives both.
+    both: tuple[Callable[[Range], None], list[Range]]
     token: _Token
 
 
@@ -57,11 +57,11 @@ _is_on = False
 _watch: Callable[[str], None] | None = None
 
 
-def _register() -> Callable[[Range], None]:
+def _register() -> tuple[Callable[[Range], None], list[Range]]:
     log = ThreadLog()
-    _local.append, _local.begun = log.ranges.append, []
+    _local.both = log.ranges.append, []
     _logs.append(log)
-    return _local.append
+    return _local.both
 
 
 class annotate:
@@ -83,9 +83,9 @@ class annotate:
         self._range = entry = [self.text, perf_counter_ns(), 0, self._range]
         if _is_on:
             try:
-                _local.append(entry)
+                _local.both[0](entry)
             except AttributeError:
-                _register()(entry)
+                _register()[0](entry)
         return self
 
     def __exit__(
@@ -110,21 +110,24 @@ def annotation_begin(text: str) -> Range:
     """Open a range; give what it returns to `annotation_end`, from any thread."""
     if _watch is not None:
         _watch(text)
-    entry: Range = [text, perf_counter_ns(), 0, None]
     try:
-        _local.begun.append(entry)
+        append, begun = _local.both
     except AttributeError:
-        _register()
-        _local.begun.append(entry)
+        append, begun = _register()
+    entry: Range = [text, perf_counter_ns(), 0, None]
+    begun.append(entry)
     if _is_on:
-        _local.append(entry)
+        append(entry)
     return entry
 
 
 def annotation_end(which: Range | str | None = None) -> None:
     """Close the range that `annotation_begin` returned, the thread's latest open one of that name, or its latest."""
     end_ns = perf_counter_ns()
-    begun = getattr(_local, "begun", None)
+    try:
+        begun = _local.both[1]
+    except AttributeError:
+        begun = []
     if begun and (which is None or begun[-1] is which):
         begun.pop()[_END] = end_ns
     elif isinstance(which, list):

@@ -71,7 +71,8 @@ class Profiler:
         """Set what is given and begin to sample; windows open later. Raises BadSetting if strict."""
         given = config.given() if isinstance(config, Config) else dict(config or {})
         given = {**given, **settings}
-        if process.current() is not None and given not in ({}, self._given):
+        running = process.current()
+        if running is not None and _differ(given, running.settings):
             once("settings", "the recording of this process has its settings already; those given now change nothing")
         self._given = given
         self._load()
@@ -129,6 +130,11 @@ class record:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         Profiler.instance().stop_profiling()
+
+
+def _differ(given: Mapping[str, Any], used: Settings) -> bool:
+    asked, _ = load(given, environ={}, strict=False)
+    return any(getattr(asked, name) != getattr(used, name) for name in given if hasattr(asked, name))
 
 
 def _safely(action: Any) -> None:

@@ -233,13 +233,16 @@ class Recording:
         self.outgoing.is_full = used_bytes(self.folder) > self.settings.spool_budget_bytes
         if self.capture is not None:
             self.capture.set_writing(not self.outgoing.is_full)
+        self._tell_facts()
+        if self._window is not None:
+            produced, dropped = _difference(self._counts(), self._before)
+            self.outgoing.may("beat", {"at_ns": time.monotonic_ns(), "produced": produced, "dropped": dropped})
+
+    def _tell_facts(self) -> None:
         found = facts.current()
         if found != self._facts:
             self._facts = found
             self.outgoing.must("facts", found)
-        if self._window is not None:
-            produced, dropped = _difference(self._counts(), self._before)
-            self.outgoing.may("beat", {"at_ns": time.monotonic_ns(), "produced": produced, "dropped": dropped})
 
     def _obey(self) -> None:
         """Do what someone outside asked for, and what the clock says."""
@@ -269,6 +272,7 @@ class Recording:
         error = self._error
         stopped = isinstance(error, KeyboardInterrupt)
         state = "completed" if error is None else "stopped" if stopped else "failed"
+        self._tell_facts()
         self.outgoing.must("exit", {"state": state, "exit_code": None if error is None else 130 if stopped else 1})
         self._ended.set()
         self._wake.set()

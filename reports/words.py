@@ -94,6 +94,7 @@ QUALITY = {
 REASONS = {
     "low_launch_coverage": "fewer than 95 % of the launches have their kernel, so idle time cannot be told from loss",
     "gpu_capture_failed": "no device event was recorded: the device tracer failed",
+    "segment_lost": "a segment of the window is missing or damaged; its rows are set aside",
     "events_dropped": "the recorder had to drop events; how many, by kind, is on record",
     "process_ended": "the process ended without closing its window: it was killed",
     "another_profiler": "another profiler held the device tracer for a while",

@@ -87,7 +87,7 @@ def _sampled(samples: DataFrame, windows: DataFrame, grid: DataFrame) -> DataFra
         metric = F.when((F.col("entity_kind") == kind) & (F.col("metric") == name), F.lit(shown)).otherwise(metric)
     chosen = inside.withColumn("metric", metric).filter("metric IS NOT NULL")
     on_core = F.col("entity_kind") == "core"
-    placed = chosen.join(F.broadcast(grid), ["job_id", "attempt", "node_id"])
+    placed = chosen.join(F.broadcast(_wide_enough(chosen, grid)), ["job_id", "attempt", "node_id"])
     grouped = (
         placed.withColumn("entity_id", F.when(on_core, F.col("node_id")).otherwise(F.col("entity_id")))
         .withColumn("entity_kind", F.when(on_core, F.lit("node")).otherwise(F.lit("device")))
@@ -100,6 +100,19 @@ def _sampled(samples: DataFrame, windows: DataFrame, grid: DataFrame) -> DataFra
         )
     )
     return _on_grid(grouped)
+
+
+def _wide_enough(samples: DataFrame, grid: DataFrame) -> DataFrame:
+    """The grid with buckets that hold a reading each: a short window's are narrower than the sampler's interval."""
+    span = F.max("at_ns") - F.min("at_ns")
+    gaps = F.greatest(F.count(F.lit(1)) - 1, F.lit(1))
+    series = samples.groupBy("job_id", "attempt", "node_id", "source_id", "entity_kind", "entity_id", "metric")
+    intervals = series.agg(F.call_function("div", span, gaps).alias("interval_ns"))
+    node = ["job_id", "attempt", "node_id"]
+    joined = grid.join(intervals.groupBy(*node).agg(F.max("interval_ns").alias("interval_ns")), node)
+    # A sampler is now and then a little late; a tenth more than its interval leaves no bucket without one.
+    times = F.ceil(F.coalesce("interval_ns", F.lit(0)) * 1.1 / F.col("grid_ns"))
+    return joined.withColumn("grid_ns", F.col("grid_ns") * F.greatest(times, F.lit(1))).drop("interval_ns")
 
 
 def _on_grid(grouped: DataFrame) -> DataFrame:

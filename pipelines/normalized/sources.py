@@ -35,8 +35,8 @@ def sources(
         joined = joined.withColumn(name, F.coalesce(name, F.lit(0)))
     return _accounted(_judged(_windowed(joined), parameters)).select(
         "day", "job_id", "attempt", "source_id", "node_id", "rank", "format", "world_size", "process_id",
-        "process_name", "status", "status_reason", "capture", "capture_reason", "gpu_reason", "window_start_ns", "window_end_ns",
-        "previous_source_id",
+        "process_name", "status", "status_reason", "capture", "capture_reason", "gpu_reason",
+        "window_start_ns", "window_end_ns", "previous_source_id",
         F.lit(None).cast("bigint").alias("clock_offset_ns"), F.lit(None).cast("bigint").alias("clock_residual_ns"),
         "device_clock_offset_ns", "kernel_count", "producing_launch_count", "covered_launch_count",
         "launch_coverage_ratio", "orphan_count", "flags", "rows_read", "rows_stored", "rows_quarantined",
@@ -91,7 +91,14 @@ def _host(ranges: DataFrame) -> DataFrame:
 
 def _set_aside(quarantine: DataFrame) -> DataFrame:
     """Rows that a check set aside after they were read; those lost on reading are counted in raw already."""
-    return quarantine.filter("kind <> 'loss'").groupBy(*SOURCE_KEY).agg(F.sum("rows_count").alias("aside"))
+    return (
+        quarantine.filter("kind <> 'loss'")
+        .groupBy(*SOURCE_KEY)
+        .agg(
+            F.sum("rows_count").alias("aside"),
+            F.max(F.col("reason").startswith("segment_")).alias("has_lost_segment"),
+        )
+    )
 
 
 def _windowed(rows: DataFrame) -> DataFrame:
@@ -114,11 +121,18 @@ def _judged(rows: DataFrame, parameters: Parameters) -> DataFrame:
         .when(coverage < parameters.launch_coverage_min_ratio, F.lit("low_launch_coverage"))
     )
     withheld = reason.isin("gpu_capture_failed", "low_launch_coverage")
-    status = F.when(withheld & (F.col("status") == "complete"), F.lit("degraded")).otherwise(F.col("status"))
+    was_complete, lost = F.col("status") == "complete", F.coalesce("has_lost_segment", F.lit(False))
+    status = (
+        F.when(was_complete & lost, F.lit("incomplete"))
+        .when(was_complete & withheld, F.lit("degraded"))
+        .otherwise(F.col("status"))
+    )
     return (
         rows.withColumn("launch_coverage_ratio", coverage)
         .withColumn("gpu_reason", reason)
-        .withColumn("status_reason", F.coalesce("status_reason", F.when(withheld, reason)))
+        .withColumn(
+            "status_reason", F.coalesce("status_reason", F.when(lost, F.lit("segment_lost")), F.when(withheld, reason))
+        )
         .withColumn("status", status)
         .withColumn("flags", _flags())
     )

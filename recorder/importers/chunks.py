@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 READ_BYTES = 1 << 20
 _FIRST_MARK = 4096
-_MOST_MARKS = 256
+_MOST_MARKS = 64
 _SMALL_STEP = 4096
 
 

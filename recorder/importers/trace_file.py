@@ -6,6 +6,7 @@ import datetime as dt
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import pyarrow.compute as pc
 
 from tracelake.recorder.importers.chunks import ByteStream
 from tracelake.recorder.importers.columns import whole
+from tracelake.recorder.importers.duplicates import KINDS as COPIED_KINDS
+from tracelake.recorder.importers.duplicates import copies
 from tracelake.recorder.importers.events import Loss, NotATrace, TraceReader
 from tracelake.recorder.importers.kineto import KinetoSorter, Sorted, Span
 from tracelake.recorder.importers.known import cuts_of, known_files, twin
@@ -131,9 +134,11 @@ def _publish(trace: _Trace, staging: Staging, root: Path) -> Imported:
         SourceWriter(root, day, trace.options.job_id, f"{trace.sha256}-{ordinal}")
         for ordinal in range(len(processes.order))
     ]
+    copied = {kind: copies(partial(staging.read, kind)) for kind in COPIED_KINDS}
     try:
         counts = [
-            _write_source(trace, writer, staging, processes, ordinal, status) for ordinal, writer in enumerate(writers)
+            _write_source(trace, writer, staging, processes, ordinal, status, copied)
+            for ordinal, writer in enumerate(writers)
         ]
     except BaseException:
         for writer in writers:
@@ -147,11 +152,17 @@ def _publish(trace: _Trace, staging: Staging, root: Path) -> Imported:
 
 
 def _write_source(
-    trace: _Trace, writer: SourceWriter, staging: Staging, processes: Processes, ordinal: int, status: str
+    trace: _Trace,
+    writer: SourceWriter,
+    staging: Staging,
+    processes: Processes,
+    ordinal: int,
+    status: str,
+    copied: Mapping[str, pa.Array],
 ) -> dict[str, int]:
     process = processes.order[ordinal]
-    stored = _write_events(writer, staging, processes, process, trace.base_ns)
-    rows = _row_counts(trace, stored, first=ordinal == 0)
+    stored, left_out = _write_events(writer, staging, processes, process, trace.base_ns, copied)
+    rows = _row_counts(trace, stored, left_out, first=ordinal == 0)
     if ordinal == 0:
         _write_losses(writer, trace)
     writer.write("source", _source_rows(trace, writer, process, len(processes.order), status, rows))
@@ -183,27 +194,37 @@ def _hash_of_read(trace: _Trace) -> str:
 
 
 def _write_events(
-    writer: SourceWriter, staging: Staging, processes: Processes, process: int | None, base_ns: int
-) -> int:
-    stored = 0
+    writer: SourceWriter,
+    staging: Staging,
+    processes: Processes,
+    process: int | None,
+    base_ns: int,
+    copied: Mapping[str, pa.Array],
+) -> tuple[int, int]:
+    """(rows stored, exact copies left out) of one process."""
+    stored = left_out = 0
     for kind in staging.kinds:
         for rows in processes.rows_of(kind, process):
+            if len(copied.get(kind, ())):
+                kept = rows.filter(pc.invert(pc.is_in(rows["event_id"], copied[kind])))
+                left_out += rows.num_rows - kept.num_rows
+                rows = kept
             start = pc.add(rows["start_ns"], base_ns)
             rows = rows.set_column(rows.column_names.index("start_ns"), "start_ns", start)
             writer.write(kind, rows)
             stored += rows.num_rows
-    return stored
+    return stored, left_out
 
 
-def _row_counts(trace: _Trace, stored: int, *, first: bool) -> dict[str, int]:
+def _row_counts(trace: _Trace, stored: int, left_out: int, *, first: bool) -> dict[str, int]:
     """Rows of one source. What belongs to no process (metadata, losses) counts in the file's first source."""
     quarantined = sum(loss.rows or 0 for loss in trace.losses) if first else 0
     skipped = sum(trace.found.skipped.values()) if first else 0
     return {
-        "read": stored + quarantined + skipped,
+        "read": stored + quarantined + left_out + skipped,
         "stored": stored,
         "quarantined": quarantined,
-        "deduplicated": 0,
+        "deduplicated": left_out,
         "skipped": skipped,
     }
 

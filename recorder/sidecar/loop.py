@@ -39,6 +39,7 @@ class Loop:
         self.process: dict[str, Any] = json.loads((folder / PROCESS).read_text())
         self.settings = Settings.from_dict(self.process["settings"])
         self.about = described(self.process)
+        self.parent = Parent(self.process["identity"]["process_id"], self.process["start_ticks"])
         self.outbox = folder / OUTBOX / RAW_VERSION
         self.outbox.mkdir(parents=True, exist_ok=True)
         self.delivery = Delivery(self.outbox, target(self.settings, Path(self.process["work_folder"])))
@@ -64,12 +65,11 @@ class Loop:
 
     def run(self) -> bool:
         """Until the process has ended and all is delivered; whether it is."""
-        parent = Parent(self.process["identity"]["process_id"], self.process["start_ticks"])
         if self.sampling is not None:
             self.sampling.start()
         self.delivery.start()
         while True:
-            is_alive = parent.is_alive()
+            is_alive = self.parent.is_alive()
             self._safely_turn()
             self.delivery.wake()
             if not is_alive or self.exit is not None:
@@ -312,7 +312,7 @@ class Loop:
             self._publish(window, closing.ended(state, exit_code))
 
     def _verdict(self) -> tuple[str | None, int | None]:
-        said = launcher_verdict(self.process["launch_folder"], 5.0 if self.exit is None else 2.0)
+        said = launcher_verdict(self.process["launch_folder"], self.parent)
         if said is not None:
             return said
         if self.exit is not None:

@@ -10,7 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-LAUNCHER_SECONDS = 5.0
+LAUNCHER_SECONDS = 6.0
+"""How long after a process's death its launcher's word is waited for; torchrun may look only every five seconds."""
+TEARDOWN_SECONDS = 60.0
+"""How long a process may take to die once it has said that it ends."""
 
 
 class Parent:
@@ -49,7 +52,7 @@ def start_ticks(process_id: int) -> int | None:
     return None if after_name[0] in "ZX" else int(after_name[19])
 
 
-def launcher_verdict(folder: str | None, wait_seconds: float = LAUNCHER_SECONDS) -> tuple[str, int | None] | None:
+def launcher_verdict(folder: str | None, parent: Parent) -> tuple[str, int | None] | None:
     """(state, exit code) as tracelake-record saw its command end; None where it says nothing in time.
 
     The launcher may still be running other ranks: a process that died is then judged by what itself said.
@@ -57,8 +60,11 @@ def launcher_verdict(folder: str | None, wait_seconds: float = LAUNCHER_SECONDS)
     if not folder:
         return None
     path = Path(folder) / "exit.json"
-    deadline = time.monotonic() + wait_seconds
+    deadline = time.monotonic() + TEARDOWN_SECONDS
+    is_dead = False
     while not path.exists():
+        if not is_dead and not parent.is_alive():
+            is_dead, deadline = True, time.monotonic() + LAUNCHER_SECONDS
         if time.monotonic() > deadline or not Path(folder).is_dir():
             return None
         time.sleep(0.05)

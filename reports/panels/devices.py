@@ -55,7 +55,8 @@ def _withheld(data: JobData, anchor: str, width: str) -> Panel:
     have = f"{f.plural(n, 'device')} with a window. " if n else "No device in the recording. "
     if code == "low_launch_coverage" and coverage is not None:
         have += f"Launch coverage is {f.percent(coverage)}; 95{f.NBSP}% is needed. "
-    words = f"{have}{why} Record again with the device tracer on to get it."
+    said = next((source.capture_reason for source in data.troubled_sources if source.capture_reason), None)
+    words = f"{have}{why} " + (f"Recorder: {said}." if said else "Record again with the device tracer on to get it.")
     body = state("Withheld", words, code, hatched=True)
     return Panel(anchor, _TITLES[anchor], "Device time is unknown.", body, width, _DEFINITION)
 

@@ -107,7 +107,9 @@ def _windows(data: JobData) -> str:
     out = f'<h3 class="sub">Marks on windows</h3><ul>{flags}</ul>' if flags else ""
     if data.troubled_sources:
         head = ["Rank", "Node", "Status", "Why", "#Launch coverage", "File"]
-        out += '<h3 class="sub">Windows that are not whole</h3>' + table(head, map(_source, data.troubled_sources))
+        out += '<h3 class="sub">Windows that are not whole, or have no device numbers</h3>' + table(
+            head, map(_source, data.troubled_sources)
+        )
     return out
 
 

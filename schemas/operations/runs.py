@@ -9,8 +9,8 @@ TABLE = Table(
     columns=(
         text("run_id", "Id of the run: a sortable time and a random part."),
         text("command", "Command that started it."),
-        text("status", "How it ended.", checks=(one_of("succeeded", "failed"),)),
-        text("error", "Why it failed; NULL where it did not.", nullable=True),
+        text("status", "How it ended.", checks=(one_of("succeeded", "incomplete", "failed"),)),
+        text("error", "Why it failed, or what could not be used; NULL where all went well.", nullable=True),
         ns("started_ns", "When it started, Unix time."),
         ns("ended_ns", "When it ended, Unix time."),
         Column("jobs", Type.STRINGS, "Jobs that it touched."),

@@ -307,7 +307,7 @@ show()
 """
 
 
-@pytest.mark.parametrize("environment", ["torch113", "modern"])
+@pytest.mark.parametrize("environment", ["torch", "modern"])
 def test_transformers_tells_each_step_once(environment: str, tmp_path: Path) -> None:
     python = framework_python("transformers", environment)
     script = _TRANSFORMERS.replace("FOLDER", repr(str(tmp_path)))
@@ -326,7 +326,7 @@ show()
 
 @pytest.mark.parametrize(
     ("environment", "imported"),
-    [("modern", "import keras"), ("tf", "import keras"), ("tf", "from tensorflow import keras")],
+    [("modern", "import keras"), ("tensorflow", "import keras"), ("tensorflow", "from tensorflow import keras")],
 )
 def test_keras_tells_each_batch_once(environment: str, imported: str) -> None:
     python = framework_python("keras", environment)

@@ -84,6 +84,13 @@ STORIES: dict[str, Story] = {
         expect=[seen("gpu_util_sampled_ratio", 1_000, 0.75, 2 / 3, reason=None, entity_kind="device", entity_id="d"),
                 seen("gpu_util_sampled_ratio", 1_010, 0.25, 1.0)],
     ),
+    "a bucket is as wide as the sampler needs, so that none stands empty between two readings": story(
+        sources=[WINDOW],
+        samples=[sample(1_000, 0.5), sample(1_025, 1.0), sample(1_050, 0.25), sample(1_075, 0.75)],
+        expect=[seen("gpu_util_sampled_ratio", 1_000, 0.75, 1.0, bucket_ns=30),
+                seen("gpu_util_sampled_ratio", 1_030, 0.25, 1.0, bucket_ns=30),
+                seen("gpu_util_sampled_ratio", 1_060, 0.75, 1.0, bucket_ns=30)],
+    ),
     "under MIG the sampled utilization is unknown, with the reason": story(
         sources=[WINDOW], samples=[sample(1_000, None, reason="mig"), sample(1_001, None, reason="mig")],
         expect=[seen("gpu_util_sampled_ratio", 1_000, None, 0.0, reason="mig")],

@@ -144,6 +144,11 @@ FACTS = {
         quarantine=[{"kind": "kernel", "rows_count": 2}, {"kind": "launch", "rows_count": 1}],
         expect=[rows_of(100, 77, 8, 7, 8)],
     ),
+    "a window with a lost segment is incomplete, and says so": story(
+        source=[{"status": "complete", "status_reason": None, **COUNTED}],
+        quarantine=[{"kind": "kernel", "rows_count": 10, "reason": "segment_unreadable"}],
+        expect=[{"status": "incomplete", "status_reason": "segment_lost", **rows_of(100, 70, 15, 7, 8)}],
+    ),
     "rows that were lost on reading are counted once": story(
         source=[COUNTED], quarantine=[{"kind": "loss", "rows_count": 5}], expect=[rows_of(100, 80, 5, 7, 8)]
     ),
