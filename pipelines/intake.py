@@ -53,21 +53,36 @@ def windows(lake: Lake, job_id: str | None = None) -> list[Window]:
 
 
 def pending(lake: Lake, spark: SparkSession, *, job_id: str | None = None, day: str | None = None) -> list[Window]:
-    """Windows that the `files` ledger lacks or knows by another manifest, oldest day first."""
+    """Windows that the `files` ledger lacks or knows by another manifest, oldest day first.
+
+    A job that retention has removed in part takes no more: its aggregates would shrink to what is left of it.
+    """
+    fresh = [w for w, is_expired in _new(lake, spark, job_id) if not is_expired and day in (None, w.manifest.day)]
+    return sorted(fresh, key=lambda w: (w.manifest.day, w.manifest.job_id, w.manifest.source_id))
+
+
+def refused(lake: Lake, spark: SparkSession) -> list[Window]:
+    """New windows of jobs that retention has removed in part."""
+    return [window for window, is_expired in _new(lake, spark, None) if is_expired]
+
+
+def _new(lake: Lake, spark: SparkSession, job_id: str | None) -> list[tuple[Window, bool]]:
+    """Windows that the ledger does not know as they are, and whether their job has expired."""
     ledger = lake.read(spark, "operations.files")
     if job_id:
         ledger = ledger.filter(one_of("job_id", [job_id]))
-    known = {
-        (row["job_id"], row["source_id"], row["manifest_sha256"])
-        for row in ledger.select("job_id", "source_id", "manifest_sha256").toLocalIterator()
-    }
-    fresh = [
-        window
+    known, expired = set(), set()
+    for job, source, sha256, status in ledger.select(
+        "job_id", "source_id", "manifest_sha256", "status"
+    ).toLocalIterator():
+        known.add((job, source, sha256))
+        if status == "expired":
+            expired.add(job)
+    return [
+        (window, window.manifest.job_id in expired)
         for window in windows(lake, job_id)
         if (window.manifest.job_id, window.manifest.source_id, window.sha256) not in known
-        and (day is None or window.manifest.day == day)
     ]
-    return sorted(fresh, key=lambda w: (w.manifest.day, w.manifest.job_id, w.manifest.source_id))
 
 
 class Intake:

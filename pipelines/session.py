@@ -29,7 +29,7 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Spark
     `settings` come from conf and win over the defaults, which suit small data on one machine: partitions to the core
     count, no UI, loopback only.
     """
-    _check_java()
+    java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = str(os.cpu_count() or 2)
@@ -51,6 +51,9 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Spark
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": cores,
         "spark.sql.adaptive.enabled": "true",
+        # Spark 4.1 drops projections that an ORDER BY with LIMIT makes redundant, then drops that one where at most one
+        # row is left: the answer's columns are those of the file (partition columns last) under the names of the query.
+        "spark.sql.execution.removeRedundantProjects": "false",
         "spark.sql.ansi.enabled": "true",
         "spark.sql.parquet.enableVectorizedReader": "true",
         "spark.databricks.delta.snapshotPartitions": "1",
@@ -69,13 +72,15 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Spark
     return session
 
 
-def _check_java() -> None:
+def java() -> str:
+    """The Java that Spark will use, and its version. Raises NoSpark for a missing or wrong one."""
     home = os.environ.get("JAVA_HOME")
-    java = f"{home}/bin/java" if home else shutil.which("java")
-    if java is None or not Path(java).exists():
+    program = f"{home}/bin/java" if home else shutil.which("java")
+    if program is None or not Path(program).exists():
         raise NoSpark("no Java found; install Java 17 (JAVA_HOME or the PATH says which one to use)")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
+    said = subprocess.run([program, "-version"], capture_output=True, text=True).stderr
     found = re.search(r'version "(\d+)', said)
     if not found or int(found[1]) not in _JAVA:
         version = found[1] if found else "an unknown version"
-        raise NoSpark(f"{java} is Java {version}; Spark 4.1 needs Java 17 or 21 (set JAVA_HOME)")
+        raise NoSpark(f"{program} is Java {version}; Spark 4.1 needs Java 17 or 21 (set JAVA_HOME)")
+    return f"{program}, Java {found[1]}"

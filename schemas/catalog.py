@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from functools import cache
 
-from tracelake.schemas.model import Table
+from tracelake.schemas.model import Table, View
 
 LAYERS = ("raw", "normalized", "aggregates", "operations")
 
@@ -34,6 +34,19 @@ def table(name: str) -> Table:
     if name not in known:
         raise KeyError(f"no table {name}; there are {', '.join(known)}")
     return known[name]
+
+
+@cache
+def views() -> dict[str, View]:
+    """Every view by its name. Raises ValueError where a module and its view do not share a name."""
+    found: dict[str, View] = {}
+    package = importlib.import_module("tracelake.schemas.views")
+    for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
+        view = importlib.import_module(f"tracelake.schemas.views.{module}").VIEW
+        if view.name != module:
+            raise ValueError(f"tracelake.schemas.views.{module} declares {view.name}")
+        found[view.name] = view
+    return found
 
 
 def in_order(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracelake.schemas.model import Check, Column, Type, Unit, at_least, between
+from tracelake.schemas.model import Check, Column, Table, Type, Unit, at_least, between
 
 SENTINEL_NS = 2**62
 """Times at or beyond this are markers that some tools write for "unknown", never instants."""
@@ -58,6 +58,33 @@ def number(name: str, comment: str, *, nullable: bool = False, checks: tuple[Che
 
 def flag(name: str, comment: str) -> Column:
     return Column(name, Type.BOOLEAN, comment)
+
+
+def instant(name: str, comment: str) -> Column:
+    """Of views: UTC to the microsecond, for reading; nanoseconds stand beside it where they matter."""
+    return Column(name, Type.TIMESTAMP, comment, nullable=True)
+
+
+def length(name: str, comment: str, unit: Unit) -> Column:
+    """Of views: a length in a unit that people read."""
+    return Column(name, Type.DOUBLE, comment, unit, nullable=True)
+
+
+def hours(name: str, comment: str) -> Column:
+    return length(name, comment, Unit.HOUR)
+
+
+def ms(name: str, comment: str) -> Column:
+    return length(name, comment, Unit.MILLISECOND)
+
+
+def us(name: str, comment: str) -> Column:
+    return length(name, comment, Unit.MICROSECOND)
+
+
+def of(declared: Table, *names: str) -> tuple[Column, ...]:
+    """Columns that a view takes from a table as they are."""
+    return tuple(declared.column(name) for name in names)
 
 
 DAY = Column("day", Type.DATE, "UTC date on which the source's window starts; the partition.")

@@ -19,10 +19,17 @@ class Unit(str, Enum):
     RATIO = "ratio"
     WATT = "watts"
     HERTZ = "hz"
+    MICROSECOND = "us"
+    MILLISECOND = "ms"
+    HOUR = "hours"
 
     @property
     def suffix(self) -> str:
         return f"_{self.value}"
+
+
+FOR_READING = (Unit.MICROSECOND, Unit.MILLISECOND, Unit.HOUR)
+"""Units of views only."""
 
 
 class Type(str, Enum):
@@ -37,6 +44,7 @@ class Type(str, Enum):
     STRINGS = "array<string>"
     BIGINTS = "array<bigint>"
     MAP = "map<string,string>"
+    TIMESTAMP = "timestamp"
 
 
 class Severity(str, Enum):
@@ -100,6 +108,23 @@ class Column:
     checks: tuple[Check, ...] = ()
 
 
+def _check_columns(owner: str, columns: tuple[Column, ...]) -> None:
+    names = [column.name for column in columns]
+    if len(set(names)) != len(names):
+        raise ValueError(f"{owner}: two columns have one name")
+    comments = [column.comment for column in columns]
+    for comment in comments:
+        if comments.count(comment) > 1:
+            raise ValueError(f"{owner}: two columns have one comment: {comment!r}")
+    for column in columns:
+        if not column.comment.endswith("."):
+            raise ValueError(f"{owner}.{column.name}: the comment is not a sentence")
+        if column.unit and not f"_{column.name}".endswith(column.unit.suffix):
+            raise ValueError(f"{owner}.{column.name}: the name does not end in {column.unit.suffix}")
+        if not column.unit and any(column.name.endswith(unit.suffix) for unit in Unit):
+            raise ValueError(f"{owner}.{column.name}: the name ends in a unit that it does not declare")
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """One table, declared once. Validated at import: a mistake here fails the first import, not a nightly run."""
@@ -118,23 +143,13 @@ class Table:
         layer, _, short = self.name.partition(".")
         if not (layer and short):
             raise ValueError(f"{self.name}: a table is named <layer>.<table>")
-        names = [column.name for column in self.columns]
-        if len(set(names)) != len(names):
-            raise ValueError(f"{self.name}: two columns have one name")
-        comments = [column.comment for column in self.columns]
-        for comment in comments:
-            if comments.count(comment) > 1:
-                raise ValueError(f"{self.name}: two columns have one comment: {comment!r}")
+        _check_columns(self.name, self.columns)
         for column in self.columns:
-            if not column.comment.endswith("."):
-                raise ValueError(f"{self.name}.{column.name}: the comment is not a sentence")
-            if column.unit and not f"_{column.name}".endswith(column.unit.suffix):
-                raise ValueError(f"{self.name}.{column.name}: the name does not end in {column.unit.suffix}")
-            if not column.unit and any(column.name.endswith(unit.suffix) for unit in Unit):
-                raise ValueError(f"{self.name}.{column.name}: the name ends in a unit that it does not declare")
+            if column.type is Type.TIMESTAMP or column.unit in FOR_READING:
+                raise ValueError(f"{self.name}.{column.name}: tables hold integer nanoseconds; the rest is for views")
         for what, listed in (("key", self.key), ("partition", self.partition_by), ("cluster", self.cluster_by)):
             for name in listed:
-                if name not in names:
+                if name not in self.column_names:
                     raise ValueError(f"{self.name}: the {what} column {name} does not exist")
 
     @property
@@ -154,3 +169,24 @@ class Table:
             if column.name == name:
                 return column
         raise KeyError(f"{self.name} has no column {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A query that analysts would otherwise write again and again: friendly names, readable units, the usual joins.
+
+    `sql` names tables by their bare names, those of `reads`; its columns come in the order of `columns`.
+    """
+
+    name: str
+    comment: str
+    reads: tuple[str, ...]
+    columns: tuple[Column, ...]
+    sql: str
+
+    def __post_init__(self) -> None:
+        if not self.name.startswith("v_"):
+            raise ValueError(f"{self.name}: a view is named v_<what>")
+        if not self.comment.endswith("."):
+            raise ValueError(f"{self.name}: the comment is not a sentence")
+        _check_columns(self.name, self.columns)

@@ -12,12 +12,25 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from tracelake.pipelines.lake import Lake
+from tracelake.pipelines.runner import run
 from tracelake.pipelines.session import spark_session
+from tracelake.recorder.simulate import DAY, Truth, simulate_job
+from tracelake.recorder.simulate.fleet import jobs
 from tracelake.schemas.model import Table
 from tracelake.schemas.render.rows import filled
 from tracelake.schemas.render.spark import ddl
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Full-size cases run where they are asked for: `-m full`."""
+    if "full" in str(config.getoption("markexpr")):
+        return
+    for item in items:
+        if item.get_closest_marker("full"):
+            item.add_marker(pytest.mark.skip(reason="full size: run with -m full"))
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +52,16 @@ def rows(spark: SparkSession) -> Rows:
         return spark.createDataFrame([filled(declared, row) for row in given], StructType.fromDDL(ddl(declared)))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def small_fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, Truth]:
+    """A processed lake to read from, with the two smallest faulty jobs of the fleet, and what is true of them."""
+    lake = Lake(tmp_path_factory.mktemp("small fleet"))
+    chosen = [job for job in jobs(0.0) if job.fault.kind in ("slow_step", "killed_process")]
+    written = tuple(simulate_job(lake.root, job) for job in chosen)
+    run(lake, spark)
+    return lake, Truth(7, DAY.isoformat(), written)
 
 
 @pytest.fixture(scope="session")

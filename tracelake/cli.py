@@ -133,6 +133,8 @@ def run(
             return
         parts = " + ".join(f"{done.rows[name]:,} {name}" for name in commands.ROW_FATES)
         _out.print(f"{done.sources} windows of {len(done.jobs)} jobs: {done.rows['read']:,} rows read = {parts}")
+        if done.incomplete:
+            _err.print(f"[yellow]incomplete:[/] {_one_line(ValueError(done.incomplete))}")
 
 
 @app.command()
@@ -204,3 +206,6 @@ def _print_grid(names: list[str], rows: list[tuple[Any, ...]]) -> None:
 def version() -> None:
     """Print the version."""
     _out.print(__version__)
+
+
+from tracelake import cli_serve, cli_upkeep  # noqa: E402, F401 -- their commands join `app` and use what stands above

@@ -186,7 +186,7 @@ def _page(
 def _register(settings: Settings, session: SparkSession) -> None:
     from tracelake.pipelines.lake import Lake
 
-    Lake(settings.lake).register(session)
+    Lake(settings.lake).register_tables(session)
 
 
 def _query(session: SparkSession) -> Callable[[str], list[dict[str, Any]]]:
@@ -195,15 +195,17 @@ def _query(session: SparkSession) -> Callable[[str], list[dict[str, Any]]]:
 
 def sql(settings: Settings, query: str, *, limit: int = 1000) -> tuple[list[str], list[tuple[Any, ...]]]:
     """(column names, rows) of a query. Raises UserError where Spark refuses it."""
-    from pyspark.errors import AnalysisException, ParseException
+    from pyspark.errors import PySparkException
+
+    from tracelake.pipelines.lake import Lake
 
     _check_job(settings, None)
     with _session(settings, "sql") as session:
-        _register(settings, session)
+        Lake(settings.lake).register(session)
         try:
             answer = session.sql(query)
             return answer.columns, [tuple(row) for row in answer.limit(limit).collect()]
-        except (AnalysisException, ParseException) as error:
+        except PySparkException as error:
             raise UserError(f"Spark cannot answer that: {str(error).splitlines()[0]}") from error
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import tomllib
 
-_TABLES = ("lake", "spark", "parameters")
+_TABLES = ("lake", "spark", "parameters", "retention")
 
 
 class BadSettings(ValueError):
@@ -18,11 +18,12 @@ class BadSettings(ValueError):
 
 @dataclass(frozen=True)
 class Settings:
-    """What every command takes: where the lake is, how Spark runs, the thresholds that differ from the defaults."""
+    """What every command takes: where the lake is, how Spark runs, thresholds that differ, how long data stays."""
 
     lake: Path = Path("lake")
     spark: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    retention: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load(conf: Path | None, lake: Path | None) -> Settings:
@@ -35,7 +36,7 @@ def load(conf: Path | None, lake: Path | None) -> Settings:
     if "://" in str(chosen) or str(chosen).startswith("s3:"):
         raise BadSettings(f"{chosen}: lakes on object stores are not supported yet; give a folder")
     spark = {str(key): str(value) for key, value in raw.get("spark", {}).items()}
-    return Settings(chosen, spark, raw.get("parameters", {}))
+    return Settings(chosen, spark, raw.get("parameters", {}), raw.get("retention", {}))
 
 
 def _read(conf: Path) -> dict[str, Any]:

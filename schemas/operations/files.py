@@ -14,7 +14,11 @@ TABLE = Table(
         text("manifest_sha256", "Hash of the manifest that was taken in; a changed one is taken in again."),
         text("file", "Path of the foreign input; NULL for the recorder's own windows.", nullable=True),
         size("segment_bytes", "Size of the window's segments."),
-        text("status", "stored, quarantined or superseded.", checks=(one_of("stored", "quarantined", "superseded"),)),
+        text(
+            "status",
+            "stored, quarantined, superseded, or expired: removed by retention, and never taken in again.",
+            checks=(one_of("stored", "quarantined", "superseded", "expired"),),
+        ),
         number("rows_read", "Rows found in the input.", checks=(at_least(0),)),
         number("rows_stored", "Rows stored in the event tables.", checks=(at_least(0),)),
         number("rows_quarantined", "Rows set aside.", checks=(at_least(0),)),

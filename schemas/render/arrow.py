@@ -55,4 +55,4 @@ def _repeats(name: str, rows: pa.Table) -> bool:
     if name != "duration_ns":
         return False
     distinct: int = pc.count_distinct(rows[name]).as_py()
-    return distinct * _REPEATED <= rows.num_rows
+    return bool(distinct * _REPEATED <= rows.num_rows)

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from tracelake.schemas.model import Table
+from collections.abc import Collection
+
+from tracelake.schemas.model import Column, Table, View
 
 
 def ddl(table: Table) -> str:
     """`name type COMMENT '…', …` in declared order, as `StructType.fromDDL` and CREATE TABLE take it."""
     return ", ".join(f"`{c.name}` {c.type.value} COMMENT '{_quoted(c.comment)}'" for c in table.columns)
+
+
+def create_view(view: View) -> str:
+    """The statement that makes a view, comments with it."""
+    return _create_view(view.name, view.columns, view.comment, view.sql)
+
+
+def create_alias(table: Table, absent: Collection[str]) -> str:
+    """The statement that makes a table's bare name. Columns that the stored table lacks, `absent`, are NULL.
+
+    A table that was never written lacks them all, and has no rows.
+    """
+    columns = [
+        f"CAST(NULL AS {c.type.value}) AS `{c.name}`" if c.name in absent else f"`{c.name}`" for c in table.columns
+    ]
+    source = f"FROM {table.name}" if len(absent) < len(columns) else "WHERE false"
+    comment = f"{table.grain[:1].upper()}{table.grain[1:]}."
+    return _create_view(table.short_name, table.columns, comment, f"SELECT {', '.join(columns)} {source}")
+
+
+def _create_view(name: str, columns: tuple[Column, ...], comment: str, sql: str) -> str:
+    named = ", ".join(f"`{c.name}` COMMENT '{_quoted(c.comment)}'" for c in columns)
+    return f"CREATE OR REPLACE VIEW {name} ({named}) COMMENT '{_quoted(comment)}' AS {sql}"
 
 
 def casts(table: Table) -> list[str]:

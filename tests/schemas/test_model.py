@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tracelake.schemas.catalog import tables
-from tracelake.schemas.model import Column, Table, Type, Unit
+from tracelake.schemas.model import Column, Table, Type, Unit, View
 
 KEY = Column("job_id", Type.STRING, "The job.")
 
@@ -48,3 +48,17 @@ def test_every_declared_table_has_a_key_without_doubt() -> None:
     for name, declared in tables().items():
         assert declared.key, name
         assert declared.grain, name
+
+
+def test_units_for_reading_are_for_views() -> None:
+    with pytest.raises(ValueError, match="took_ms: tables hold integer nanoseconds"):
+        _table(Column("took_ms", Type.DOUBLE, "How long.", Unit.MILLISECOND))
+    with pytest.raises(ValueError, match="at_utc: tables hold integer nanoseconds"):
+        _table(Column("at_utc", Type.TIMESTAMP, "When."))
+
+
+def test_a_view_has_its_prefix_and_a_sentence() -> None:
+    with pytest.raises(ValueError, match="jobs: a view is named v_<what>"):
+        View("jobs", "Jobs.", (), (KEY,), "SELECT job_id FROM jobs")
+    with pytest.raises(ValueError, match="v_jobs: the comment is not a sentence"):
+        View("v_jobs", "Jobs", (), (KEY,), "SELECT job_id FROM jobs")

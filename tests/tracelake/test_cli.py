@@ -143,6 +143,7 @@ def test_import_report_and_sql(tmp_path: Path) -> None:
     )
     assert json.loads(asked.stdout) == [{"duration_ns": 10_000, "launch_delay_ns": 4_000}]
     assert "Spark cannot answer that" in _fails("sql", "SELECT nothing FROM nowhere", "--lake", lake)
+    assert "Spark cannot answer that: [DIVIDE_BY_ZERO]" in _fails("sql", "SELECT 1 / 0", "--lake", lake)
     assert "Nothing new" in RUNNER.invoke(app, ["run", "--lake", lake]).output
 
 
@@ -160,6 +161,6 @@ def test_files_as_spark_tasks(tmp_path: Path) -> None:
 
 
 def test_help_has_an_example_for_every_command() -> None:
-    for command in ("demo", "import", "run", "report", "jobs", "sql"):
+    for command in ("demo", "import", "run", "report", "jobs", "sql", "serve"):
         shown: Any = RUNNER.invoke(app, [command, "--help"])
         assert "Example: tracelake" in " ".join(shown.output.split()), command

@@ -132,7 +132,5 @@ def test_memory_does_not_follow_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_case_26_ten_million_kernels_on_one_line(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    if "full" not in str(request.config.getoption("markexpr")):
-        pytest.skip("2 GB: run with -m full")
+def test_case_26_ten_million_kernels_on_one_line(tmp_path: Path) -> None:
     _check(tmp_path, 10_000_000, 1024 * MIB)

@@ -1,0 +1,259 @@
+"""Whatever fails on the way, the tables end up the same: faults at writes, kills, halves, several runs at once."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tracelake.pipelines.lake import Lake
+from tracelake.pipelines.runner import RunResult, run
+from tracelake.recorder.segments import SourceWriter
+from tracelake.recorder.simulate import simulate_job
+from tracelake.recorder.simulate.fleet import jobs
+from tracelake.schemas.catalog import tables
+from tracelake.schemas.manifest import raw_root
+from tracelake.schemas.model import Table, Type
+from tracelake.schemas.render.arrow import arrow_schema
+from tracelake.schemas.render.rows import filled
+
+DAYS = [dt.date(2026, 11, 20 + number) for number in range(5)]
+OF_THE_RUN = ("run_id", "taken_ns")
+COMPARED = [declared for name, declared in tables().items() if declared.layer != "raw" and name != "operations.runs"]
+Checksums = dict[str, tuple[int, int]]
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The raw data of five days, a small job each."""
+    root = tmp_path_factory.mktemp("raw")
+    for number, (day, job) in enumerate(zip(DAYS, jobs(0.1), strict=False)):
+        simulate_job(root, job, seed=number, day=day)
+    return root / "raw"
+
+
+@pytest.fixture
+def fresh(raw: Path, tmp_path: Path) -> Callable[[str], Lake]:
+    def lake(name: str) -> Lake:
+        shutil.copytree(raw, tmp_path / name / "raw")
+        return Lake(tmp_path / name)
+
+    return lake
+
+
+def checksums(lake: Lake, spark: SparkSession) -> Checksums:
+    """Rows and an order-free sum of row hashes, per table; what names the run that wrote a row is left out."""
+    with ThreadPoolExecutor(3) as pool:
+        found = pool.map(lambda declared: _checksum(lake.read(spark, declared.name), declared), COMPARED)
+        return dict(zip((declared.name for declared in COMPARED), found, strict=True))
+
+
+def _checksum(rows: DataFrame, declared: Table) -> tuple[int, int]:
+    columns = [
+        F.to_json(F.array_sort(F.map_entries(c.name))) if c.type is Type.MAP else F.col(c.name)
+        for c in declared.columns
+        if c.name not in OF_THE_RUN
+    ]
+    hashed = rows.select(F.xxhash64(*columns).cast("decimal(38,0)").alias("hash"))
+    row = hashed.agg(F.count("*").alias("rows"), F.coalesce(F.sum("hash"), F.lit(0)).alias("sum")).first()
+    assert row is not None
+    return int(row["rows"]), int(row["sum"])
+
+
+@pytest.fixture(scope="module")
+def clean(raw: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Checksums:
+    """What one run without any trouble makes of the raw data."""
+    root = tmp_path_factory.mktemp("clean")
+    shutil.copytree(raw, root / "raw")
+    lake = Lake(root)
+    done = run(lake, spark)
+    found = checksums(lake, spark)
+    assert done.incomplete is None
+    assert {name for name, (rows, _) in found.items() if not rows} <= {
+        "normalized.operators", "operations.quarantine", "aggregates.annotation_histogram"}  # fmt: skip
+    return found
+
+
+class Injected(RuntimeError):
+    """A fault that the test made."""
+
+
+class Faults:
+    """Lets the n-th write fail: even ones before anything is written, odd ones after all of it is."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.at, self.count = 0, 0
+        self._lock = threading.Lock()
+        for name in ("replace", "append"):
+            monkeypatch.setattr(Lake, name, self._failing(getattr(Lake, name)))
+
+    def _failing(self, write: Callable[..., None]) -> Callable[..., None]:
+        def attempt(*arguments: Any) -> None:
+            with self._lock:
+                self.count += 1
+                number = self.count
+            if number == self.at and number % 2 == 0:
+                raise Injected(f"before write {number}")
+            write(*arguments)
+            if number == self.at:
+                raise Injected(f"after write {number}")
+
+        return attempt
+
+
+def test_a_fault_at_any_write_leaves_what_the_next_run_mends(
+    fresh: Callable[[str], Lake],
+    clean: Checksums,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Each run goes one fault further than the one before; every tenth write here, every write with `-m full`."""
+    lake, faults = fresh("faults"), Faults(monkeypatch)
+    every = 1 if "full" in str(request.config.getoption("markexpr")) else 10
+    failed = 0
+    while True:
+        faults.at, faults.count = 1 + failed * every, 0
+        try:
+            run(lake, spark)
+        except Injected:
+            failed += 1
+            continue
+        break
+    assert failed > 25 // every
+    assert checksums(lake, spark) == clean
+    statuses = [row["status"] for row in lake.read(spark, "operations.runs").orderBy("started_ns").collect()]
+    assert statuses[-1] == "succeeded"
+    assert run(lake, spark).sources == 0
+    assert checksums(lake, spark) == clean
+
+
+@pytest.mark.full
+def test_two_halves_and_a_retake_make_the_same_tables(
+    fresh: Callable[[str], Lake], clean: Checksums, spark: SparkSession
+) -> None:
+    lake = fresh("halves")
+    first = sorted(path.name for path in (lake.root / "raw/v1/manifest").iterdir())[:2]
+    for day in first:
+        run(lake, spark, day=day.removeprefix("day="))
+    done = run(lake, spark)
+    assert done.sources and len(done.jobs) == len(DAYS) - len(first)
+    assert checksums(lake, spark) == clean
+    # A manifest that is written again with the same rows, as an import of the same file does.
+    for path in (lake.root / "raw/v1/manifest").glob(f"{first[0]}/*/*.json"):
+        path.write_text(path.read_text() + "\n")
+    assert run(lake, spark).sources
+    again = checksums(lake, spark)
+    differing = {name for name in clean if again[name] != clean[name]}
+    assert differing <= {"operations.files"}, "the ledger keeps the manifest's new hash"
+
+
+def test_runs_at_once_neither_lose_nor_double_a_row(
+    fresh: Callable[[str], Lake], clean: Checksums, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case 40: five backfilled days at once, and a retry while the first of them is held in the middle of a write."""
+    lake = fresh("at-once")
+    held, go_on = threading.Event(), threading.Event()
+    write = Lake.replace
+
+    def held_once(*arguments: Any) -> None:
+        if not held.is_set():
+            held.set()
+            assert go_on.wait(60)
+        write(*arguments)
+
+    monkeypatch.setattr(Lake, "replace", held_once)
+    days = [day.isoformat() for day in DAYS]
+    with ThreadPoolExecutor(6) as pool:
+        first = pool.submit(run, lake, spark, day=days[0])
+        assert held.wait(60)
+        others = [pool.submit(run, lake, spark, day=day) for day in [*days[1:], days[0]]]
+        time.sleep(0.5)
+        assert not any(other.done() for other in others), "the lake has one writer at a time"
+        go_on.set()
+        done: list[RunResult] = [future.result() for future in (first, *others)]
+    taken = [len(result.jobs) for result in done]
+    assert taken[0] == 1 and sorted(taken[1:]) == [0, 1, 1, 1, 1]
+    assert checksums(lake, spark) == clean
+
+
+def killed_run(lake: Lake, tables_written: int) -> None:
+    """A real `tracelake run`, killed as soon as that many tables exist."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tracelake", "run", "--lake", str(lake.root)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 240
+    while len(list(lake.root.glob("tables/*/*/_delta_log"))) < tables_written:
+        assert process.poll() is None, "the run ended before it was killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    # The whole group: the JVM is a child and would go on writing.
+    subprocess.run(["kill", "-9", f"-{process.pid}"], check=True)
+    process.wait()
+
+
+@pytest.mark.full
+def test_three_kills_of_the_whole_process_cost_nothing(
+    fresh: Callable[[str], Lake], clean: Checksums, spark: SparkSession
+) -> None:
+    lake = fresh("killed")
+    for tables_written in (2, 12, 22):
+        killed_run(lake, tables_written)
+    run(lake, spark)
+    assert checksums(lake, spark) == clean
+
+
+def parts(root: Path) -> Iterator[Path]:
+    """Case 39: a window of ten segments of 100 kernels each."""
+    writer = SourceWriter(raw_root(root), "2026-11-29", "parts", "window")
+    for part in range(10):
+        numbers = [100 * part + i for i in range(100)]
+        columns = {"event_id": numbers, "name": ["k"] * 100, "start_ns": [10**18 + 1_000 * n for n in numbers],
+                   "duration_ns": [10] * 100, "correlation_id": [n + 1 for n in numbers]}  # fmt: skip
+        writer.write("kernel", pa.table(columns))
+    source = tables()["raw.source"]
+    given = {"job_id": "parts", "source_id": "window", "phase": "close", "status": "complete", "rows_read_count": 1_000,
+             "rows_stored_count": 1_000, "day": dt.date(2026, 11, 29)}  # fmt: skip
+    row = dict(zip((c.name for c in source.columns), filled(source, given), strict=True))
+    writer.write("source", pa.Table.from_pylist([row], arrow_schema(source)))
+    manifest = writer.close("complete", attempt=0, rows={"read": 1_000, "stored": 1_000})
+    for segment in manifest.segments:
+        if segment.kind == "kernel":
+            yield raw_root(root) / segment.path
+
+
+def test_damaged_segments_are_named_and_the_run_is_no_clean_one(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    files = list(parts(tmp_path))
+    files[4].write_bytes(files[4].read_bytes()[:200])
+    files[7].write_bytes(b"")
+    done = run(lake, spark)
+    assert lake.read(spark, "normalized.kernels").count() == 800
+    source = lake.read(spark, "normalized.sources").first()
+    assert source is not None
+    assert (source["status"], source["status_reason"]) == ("incomplete", "segment_lost")
+    assert (source["rows_read"], source["rows_stored"], source["rows_quarantined"]) == (1_000, 800, 200)
+    ended = lake.read(spark, "operations.runs").first()
+    assert ended is not None and ended["status"] == "incomplete"
+    assert ended["error"].startswith("9 of 11 segments could be used; not ")
+    assert all(file.name in ended["error"] for file in (files[4], files[7]))
+    assert done.rows["quarantined"] == 200
+    aside = lake.read(spark, "operations.quarantine").select("file", "rows_count", "reason", "remedy").collect()
+    assert {(Path(row["file"]).name, row["rows_count"]) for row in aside} == {
+        (files[4].name, 100), (files[7].name, 100)}  # fmt: skip
+    assert all(row["remedy"] for row in aside)
