@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -35,9 +36,9 @@ class Lake:
         """Raises LakeUnusable where the folder cannot be made or written."""
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            probe = self.root / ".writable"
-            probe.write_text("")
-            probe.unlink()
+            # A name of its own each time: two runs may ask at once.
+            with tempfile.TemporaryFile(dir=self.root):
+                pass
         except OSError as error:
             raise LakeUnusable(
                 f"{self.root}: cannot write the lake ({error.strerror}); choose another --lake"
