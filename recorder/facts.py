@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tracelake.recorder.redact import hide_map
+from tracelake.recorder.samplers.clock import pair
 
 _FRAMEWORKS = (("torch", "PyTorch"), ("tensorflow", "TensorFlow"), ("jax", "JAX"))
 
@@ -22,17 +22,10 @@ def write_process(path: Path, described: Mapping[str, Any]) -> None:
     aside.replace(path)
 
 
-def clock_offset_ns(tries: int = 9) -> int:
-    """Unix time minus the monotonic clock, from the narrowest of some bracketed readings."""
-    best = None
-    for _ in range(tries):
-        before = time.monotonic_ns()
-        unix_ns = time.time_ns()
-        after = time.monotonic_ns()
-        if best is None or after - before < best[0]:
-            best = (after - before, unix_ns - (before + after) // 2)
-    assert best is not None
-    return best[1]
+def clock_offset_ns() -> int:
+    """Unix time minus the monotonic clock."""
+    monotonic_ns, unix_ns, _ = pair(9)
+    return unix_ns - monotonic_ns
 
 
 def current() -> dict[str, Any]:

@@ -182,17 +182,26 @@ def sql(
     Example: tracelake sql "SELECT name, kernel_count FROM kernel_stats ORDER BY duration_sum_ns DESC LIMIT 5"
     """
     with _command(lake, conf) as settings:
-        if format_ not in ("table", "csv", "json"):
-            raise commands.UserError(f"--format {format_}: choose table, csv or json")
+        check_format(format_)
         names, rows = commands.sql(settings, query, limit=limit)
-        if format_ == "json":
-            print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], default=str))
-        elif format_ == "csv":
-            writer = csv.writer(sys.stdout)
-            writer.writerow(names)
-            writer.writerows(rows)
-        else:
-            _print_grid(names, rows)
+        print_rows(names, rows, format_)
+
+
+def check_format(format_: str) -> None:
+    """Raises UserError for a format that there is not."""
+    if format_ not in ("table", "csv", "json"):
+        raise commands.UserError(f"--format {format_}: choose table, csv or json")
+
+
+def print_rows(names: list[str], rows: list[tuple[Any, ...]], format_: str) -> None:
+    if format_ == "json":
+        print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], default=str))
+    elif format_ == "csv":
+        writer = csv.writer(sys.stdout)
+        writer.writerow(names)
+        writer.writerows(rows)
+    else:
+        _print_grid(names, rows)
 
 
 def _print_grid(names: list[str], rows: list[tuple[Any, ...]]) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from tracelake import commands, upkeep
-from tracelake.cli import ConfOption, LakeOption, _command, _err, _out, _print_grid, _progress, app
+from tracelake import upkeep
+from tracelake.cli import ConfOption, LakeOption, _command, _err, _out, _progress, app, check_format, print_rows
 
 quarantine = typer.Typer(no_args_is_help=True, help="What was set aside, why, and the way back in.")
 app.add_typer(quarantine, name="quarantine")
@@ -88,10 +85,10 @@ def list_(
     Example: tracelake quarantine list --job dlrm --reason zero_time
     """
     with _command(lake, conf) as settings:
-        _check_format(format_)
+        check_format(format_)
         names, rows = upkeep.quarantine_list(settings, job, reason, limit)
         shown = _GRID_COLUMNS if format_ == "table" else len(names)
-        _print_rows(names[:shown], [row[:shown] for row in rows], format_)
+        print_rows(names[:shown], [row[:shown] for row in rows], format_)
         if len(rows) == limit:
             _err.print(f"[yellow]the first {limit:,}; --limit shows more[/]")
 
@@ -110,7 +107,7 @@ def show(
     Example: tracelake quarantine show 3
     """
     with _command(lake, conf) as settings:
-        _check_format(format_)
+        check_format(format_)
         found = upkeep.quarantine_show(settings, number, file, limit)
         if format_ == "table":
             for entry in found:  # no grid: it would cut long values short
@@ -118,7 +115,7 @@ def show(
                     _out.print(f"{name:12}  {'NULL' if value is None else value}", markup=False)
                 _out.print()
         else:
-            _print_rows(list(found[0]), [tuple(entry.values()) for entry in found], format_)
+            print_rows(list(found[0]), [tuple(entry.values()) for entry in found], format_)
 
 
 @quarantine.command()
@@ -132,22 +129,6 @@ def retry(job: JobOption = None, lake: LakeOption = None, conf: ConfOption = Non
         _out.print(f"{done.windows:,} windows are taken in again by the next `tracelake run`")
         if done.gone:
             _err.print(f"[yellow]{done.gone:,} more cannot be: their raw data is gone; import them again[/]")
-
-
-def _check_format(format_: str) -> None:
-    if format_ not in ("table", "csv", "json"):
-        raise commands.UserError(f"--format {format_}: choose table, csv or json")
-
-
-def _print_rows(names: list[str], rows: list[tuple[Any, ...]], format_: str) -> None:
-    if format_ == "json":
-        print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], default=str))
-    elif format_ == "csv":
-        writer = csv.writer(sys.stdout)
-        writer.writerow(names)
-        writer.writerows(rows)
-    else:
-        _print_grid(names, rows)
 
 
 @app.command()

@@ -20,7 +20,7 @@ from tracelake.recorder.sidecar.roll import MOST_EVENTS, Roll
 from tracelake.recorder.sidecar.sampling import Sampling
 from tracelake.recorder.sidecar.source_rows import Closing, described
 from tracelake.recorder.sidecar.window import Window
-from tracelake.recorder.spool import PROCESS, EventsReader, JournalReader
+from tracelake.recorder.spool import PROCESS, RECORD_BYTES, EventsReader, JournalReader
 from tracelake.schemas.manifest import RAW_VERSION
 
 LOG = logging.getLogger("tracelake.recorder.sidecar")
@@ -237,7 +237,7 @@ class Loop:
                     window.add(kind, rows)
             for category, count in self.native.skipped.items():
                 window.skip(category, count - before.get(category, 0))
-            window.native_count += len(data) // 40
+            window.native_count += len(data) // RECORD_BYTES
             if window.pending_rows >= self.settings.segment_rows and self.roll is None:
                 self._checkpoint(everything=False)
 
