@@ -45,7 +45,21 @@ build/envs/tensorflow/ready: pyproject.toml setup.py
 	  $(@D)/bin/python $(PIP_INSTALL) --editable . && touch $@; \
 	else echo "TensorFlow cannot be installed here: tests with it are skipped"; fi
 
-test: setup $(FRAMEWORKS) ## All tests
+# A real S3 server for the tests, one Go program (2.5 minutes, once), and the jars of S3A (10 MB); without go those tests
+# are skipped.
+build/s3/versitygw:
+	@if command -v go >/dev/null; then \
+	  GOBIN="$(CURDIR)/build/s3" go install github.com/versity/versitygw/cmd/versitygw@v1.8.0; \
+	else echo "no go: tests with a real S3 server are skipped"; fi
+
+build/s3/jars: .venv/ready pipelines/jars.toml
+	@mkdir -p $(@D)
+	$(BIN)/python -m tracelake.pipelines.jars --s3 >/dev/null
+	touch $@
+
+S3 ?= build/s3/versitygw build/s3/jars
+
+test: setup $(FRAMEWORKS) $(S3) ## All tests
 	$(BIN)/python -m pytest
 
 check: setup ## Formatting, lint, types, layers

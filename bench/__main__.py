@@ -15,6 +15,7 @@ NAMES = (
     "import_speed",
     "import_memory",
     "job_report",
+    "checks_cost",
     "hta_agreement",
     "recorder_annotations",
     "recorder_drain",
@@ -22,6 +23,7 @@ NAMES = (
     "recorder_overhead",
     "recorder_size",
     "recorder_stop",
+    "scale",
 )
 RESULTS = Path(__file__).parent / "results"
 

@@ -23,7 +23,7 @@ page, seconds = commands.report(settings, "dlrm", attempt=None, out=None, progre
 again, warm = commands.report(settings, "dlrm", attempt=None, out=None, progress=lambda now, share: None)
 rounded = lambda d: {k: round(v, 2) for k, v in d.items()}
 print(json.dumps({"import_s": round(imported, 2), "report_s": rounded(seconds), "nothing_new_s": rounded(warm),
-                  "page_bytes": page.stat().st_size}))
+                  "page_bytes": Path(page).stat().st_size}))
 """
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
+from tracelake.pipelines.measures import RAISED, said
 from tracelake.schemas.model import Table
 from tracelake.schemas.render.spark import row_checks
 
@@ -18,59 +19,49 @@ REMEDIES = {
 _OTHER_REMEDY = "the row breaks a declared check; see the table's entry in docs/dictionary.md"
 
 
-@dataclass(frozen=True)
-class CheckedTable:
-    """What the checks of one table found in one pass: rows seen, and failing rows by reason."""
-
-    table: str
-    rows: int
-    failed: dict[str, int]
-    checks: int
-    may_be_empty: bool
-
-    @property
-    def outcome(self) -> str:
-        """passed, failed, or not_evaluated: a check over no rows has not passed unless the table may be empty."""
-        if any(self.failed.values()):
-            return "failed"
-        return "passed" if self.rows else ("not_evaluated" if self.may_be_empty else "failed")
-
-
-def failed_check(declared: Table) -> Column:
+def failed_check(declared: Table, without: Collection[str] = ()) -> Column:
     """The first failing check of a row, by its reason code; NULL where all hold."""
     reason = F.lit(None).cast("string")
-    for code, predicate in reversed(row_checks(declared)):
+    for code, predicate in reversed(_kept(declared, without)):
         reason = F.when(~F.expr(predicate), F.lit(code)).otherwise(reason)
     return reason
 
 
-def split(rows: DataFrame, declared: Table) -> tuple[DataFrame, DataFrame]:
+def split(rows: DataFrame, declared: Table, without: Collection[str] = ()) -> tuple[DataFrame, DataFrame]:
     """(rows that hold, rows that fail with `failed_check`, the code of the first that does)."""
-    judged = rows.withColumn("failed_check", failed_check(declared))
+    judged = rows.withColumn("failed_check", failed_check(declared, without))
     return judged.filter("failed_check IS NULL").drop("failed_check"), judged.filter("failed_check IS NOT NULL")
 
 
-def observed(rows: DataFrame, declared: Table) -> tuple[DataFrame, Observation]:
-    """Rows that hold, and an observation that the write fills: rows seen and failing rows per check."""
+def observed(rows: DataFrame, declared: Table, without: Collection[str] = ()) -> tuple[DataFrame, Observation]:
+    """Rows that hold, and an observation that the write fills: `failing`, the number of those that do not."""
     observation = Observation()
-    checks = row_checks(declared)
-    counts = [
-        F.sum(F.when(~F.expr(predicate), 1).otherwise(0)).alias(f"failed {number}")
-        for number, (_, predicate) in enumerate(checks)
-    ]
-    seen = rows.observe(observation, F.count(F.lit(1)).alias("rows"), *counts)
-    holds = " AND ".join(f"({predicate})" for _, predicate in checks) or "true"
-    return seen.filter(holds), observation
+    holds = F.expr(" AND ".join(f"({predicate})" for _, predicate in _kept(declared, without)) or "true")
+    seen = rows.withColumn("holds", holds).observe(observation, F.count_if(~F.col("holds")).alias("failing"))
+    return seen.filter("holds").drop("holds"), observation
 
 
-def result(declared: Table, observation: Observation) -> CheckedTable:
-    """What the observation saw. Call it after the write."""
-    seen = observation.get
+def raising(rows: DataFrame, declared: Table) -> dict[str, str]:
+    """Row checks that cannot be evaluated over the rows, with what they raise; none where the rows themselves raise."""
     checks = row_checks(declared)
-    failed = {code: int(seen[f"failed {number}"] or 0) for number, (code, _) in enumerate(checks)}
-    return CheckedTable(
-        declared.name, int(seen["rows"]), {k: v for k, v in failed.items() if v}, len(checks), declared.may_be_empty
-    )
+    if _raised(rows, [predicate for _, predicate in checks]) is None or _raised(rows, ["true"]) is not None:
+        return {}
+    found = {code: _raised(rows, [predicate]) for code, predicate in checks}
+    return {code: text for code, text in found.items() if text is not None}
+
+
+def _raised(rows: DataFrame, predicates: Sequence[str]) -> str | None:
+    """What evaluating predicates over all rows raises."""
+    try:
+        evaluated = rows.select(*[F.expr(each).alias(f"check {number}") for number, each in enumerate(predicates)])
+        evaluated.write.format("noop").mode("overwrite").save()
+    except RAISED as error:
+        return said(error)
+    return None
+
+
+def _kept(declared: Table, without: Collection[str]) -> list[tuple[str, str]]:
+    return [(code, predicate) for code, predicate in row_checks(declared) if code not in without]
 
 
 def remedy(reason: Column) -> Column:

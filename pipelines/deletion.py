@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import quote
 
-from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 from tracelake.pipelines.lake import Lake, literal, one_of
@@ -33,8 +31,8 @@ class Deleted:
     raw: Freed
     rows: int
     tables: Freed
-    pages: tuple[Path, ...]
-    naming: tuple[Path, ...]
+    pages: tuple[str, ...]
+    naming: tuple[str, ...]
 
 
 def is_known(lake: Lake, spark: SparkSession, job_id: str) -> bool:
@@ -87,14 +85,14 @@ def _remove_rows(lake: Lake, spark: SparkSession, declared: Table, job_id: str) 
     where = one_of("job_id", [job_id])
     rows = lake.read(spark, declared.name).filter(where).count()
     if rows:
-        DeltaTable.forPath(spark, str(lake.path(declared))).delete(where)
+        lake.delta(spark, declared).delete(where)
     return rows
 
 
 def _forget_in_runs(lake: Lake, spark: SparkSession, job_id: str) -> None:
     """Runs stay, since they were about other jobs too; this one's name leaves them."""
     name = literal(job_id)
-    DeltaTable.forPath(spark, str(lake.path(table("operations.runs")))).update(
+    lake.delta(spark, table("operations.runs")).update(
         f"array_contains(jobs, {name}) OR contains(error, {name})",
         {"jobs": f"array_remove(jobs, {name})", "error": f"replace(error, {name}, '(deleted job)')"},
     )
@@ -111,14 +109,12 @@ def _no_retention(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(_RETENTION_CHECK, before or "true")
 
 
-def _pages(lake: Lake, job_id: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+def _pages(lake: Lake, job_id: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(the job's own pages, removed; pages that name it)."""
     own = re.compile(rf"[a-z]+-{re.escape(quote(job_id, safe=''))}\.")
-    removed, naming = [], []
-    for page in sorted((lake.root / "reports").rglob("*")):
-        if page.is_file() and own.match(page.name):
-            page.unlink()
-            removed.append(page)
-        elif page.suffix == ".html" and html.escape(job_id) in page.read_text(encoding="utf-8"):
-            naming.append(page)
-    return tuple(removed), tuple(naming)
+    keys = [page.key for page in lake.storage.files("reports")]
+    removed = [key for key in keys if own.match(key.rpartition("/")[2])]
+    lake.storage.delete(removed)
+    others = [key for key in keys if key.endswith(".html") and key not in removed]
+    naming = [key for key in others if html.escape(job_id) in lake.storage.read(key).decode()]
+    return tuple(map(lake.storage.url, removed)), tuple(map(lake.storage.url, naming))

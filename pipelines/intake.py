@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,8 +15,9 @@ from pyspark.sql import functions as F
 from tracelake.pipelines import checks
 from tracelake.pipelines.lake import Lake, one_of
 from tracelake.schemas.catalog import table
-from tracelake.schemas.manifest import EVENT_KINDS, Manifest, Segment, manifests, raw_root
+from tracelake.schemas.manifest import EVENT_KINDS, READ_AT_ONCE, Manifest, Segment, read_manifests
 from tracelake.schemas.render.arrow import arrow_schema
+from tracelake.schemas.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,10 @@ class Window:
 
 
 def windows(lake: Lake, job_id: str | None = None) -> list[Window]:
-    """Every window of the lake or of a job, those that a later file supersedes left out. Raises ValueError."""
-    root = raw_root(lake.root)
+    """Every window of the lake or of a job, those that a later file supersedes left out. Raises BadManifest."""
     found = [
-        Window(manifest, path, hashlib.sha256((root / path).read_bytes()).hexdigest())
-        for path, manifest in manifests(root, job_id)
+        Window(manifest, key, hashlib.sha256(text).hexdigest())
+        for key, text, manifest in read_manifests(lake.raw, job_id)
     ]
     gone = {(w.manifest.job_id, source) for w in found for source in w.manifest.supersedes}
     return [w for w in found if (w.manifest.job_id, w.manifest.source_id) not in gone]
@@ -90,20 +90,20 @@ class Intake:
 
     def __init__(self, lake: Lake, spark: SparkSession, batch: list[Window]) -> None:
         self.lake, self.spark, self.batch = lake, spark, batch
-        self.root = raw_root(lake.root)
 
     @cached_property
-    def _checked(self) -> tuple[dict[str, list[Path]], list[Broken]]:
-        """Paths by kind, and the segments whose footer, schema or row count is wrong."""
-        paths: dict[str, list[Path]] = {}
+    def _checked(self) -> tuple[dict[str, list[str]], list[Broken]]:
+        """Spark's names of segments by kind, and the segments whose footer, schema or row count is wrong."""
+        paths: dict[str, list[str]] = {}
         broken = []
-        for window in self.batch:
-            for segment in window.manifest.segments:
-                reason = _why_broken(self.root / segment.path, segment)
+        listed = [(window, segment) for window in self.batch for segment in window.manifest.segments]
+        with ThreadPoolExecutor(READ_AT_ONCE) as pool:
+            reasons = pool.map(lambda each: _why_broken(self.lake.raw, each[1]), listed)
+            for (window, segment), reason in zip(listed, reasons, strict=True):
                 if reason:
                     broken.append(Broken(window, segment, reason))
                 else:
-                    paths.setdefault(segment.kind, []).append(self.root / segment.path)
+                    paths.setdefault(segment.kind, []).append(self.lake.raw.spark_url(segment.path))
         return paths, broken
 
     @property
@@ -131,21 +131,24 @@ class Intake:
     def raw_of_jobs(self, kind: str) -> DataFrame:
         """Rows of a small kind (source) of all windows of the batch's jobs, taken in now or before."""
         jobs = sorted({window.manifest.job_id for window in self.batch})
-        paths = [
-            self.root / segment.path
+        keys = [
+            segment.path
             for job in jobs
             for window in windows(self.lake, job)
             for segment in window.manifest.segments
-            if segment.kind == kind and (self.root / segment.path).is_file()
+            if segment.kind == kind
         ]
+        with ThreadPoolExecutor(READ_AT_ONCE) as pool:
+            sizes = pool.map(self.lake.raw.size, keys)
+            paths = [self.lake.raw.spark_url(key) for key, size in zip(keys, sizes, strict=True) if size is not None]
         return self.lake.read_raw(self.spark, kind, paths).filter(F.col("job_id").isin(jobs))
 
 
-def _why_broken(path: Path, segment: Segment) -> str | None:
-    if not path.is_file():
+def _why_broken(raw: Storage, segment: Segment) -> str | None:
+    if raw.size(segment.path) is None:
         return "segment_missing"
     try:
-        with pq.ParquetFile(path) as file:
+        with raw.open(segment.path) as opened, pq.ParquetFile(opened) as file:
             rows, schema = file.metadata.num_rows, file.schema_arrow
     except (pa.ArrowException, OSError):
         return "segment_unreadable"

@@ -1,8 +1,7 @@
-"""The folder that a lake is, and its Delta tables."""
+"""A lake, in a folder or a bucket, and its Delta tables."""
 
 from __future__ import annotations
 
-import fcntl
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,13 +9,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 
+from tracelake.pipelines.functions.local import local_frame
+from tracelake.pipelines.lease import Lease, hold
 from tracelake.schemas.catalog import LAYERS, table, tables, views
+from tracelake.schemas.manifest import RAW_FOLDER
 from tracelake.schemas.model import Column, Table
 from tracelake.schemas.render.spark import create_alias, create_view, ddl
+from tracelake.schemas.storage import Folder, Storage, storage_of
 
+_IDS = ("job_id", "source_id", "run_id")
 _AT_ONCE = 3
 """Tables registered at a time: each mostly waits for its log."""
 
@@ -26,14 +31,32 @@ class LakeUnusable(RuntimeError):
 
 
 class Lake:
-    """One folder: raw/, tables/<layer>/<table>, reports/."""
+    """One folder or prefix of a bucket: raw/, tables/<layer>/<table>, reports/."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, place: Path | Storage, *, wait_seconds: float | None = None) -> None:
+        """`wait_seconds`: how long a writer waits for another to end; None is as long as it takes."""
+        self.storage = storage_of(place)
+        self.raw = self.storage.below(RAW_FOLDER)
+        self.wait_seconds = wait_seconds
         self._fitting: set[str] = set()
+        self._held: Lease | None = None
+
+    @property
+    def name(self) -> str:
+        return self.storage.name
+
+    @property
+    def root(self) -> Path:
+        """The folder of a lake that is one. Raises LakeUnusable for a bucket."""
+        if not isinstance(self.storage, Folder):
+            raise LakeUnusable(f"{self.name}: this needs a lake in a folder")
+        return self.storage.root
 
     def check_writable(self) -> None:
-        """Raises LakeUnusable where the folder cannot be made or written."""
+        """Raises LakeUnusable or StorageFailed where the lake cannot be made or written."""
+        if not isinstance(self.storage, Folder):
+            self.storage.write(".writable", b"")
+            return
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             # A name of its own each time: two runs may ask at once.
@@ -44,18 +67,33 @@ class Lake:
                 f"{self.root}: cannot write the lake ({error.strerror}); choose another --lake"
             ) from error
 
-    def path(self, declared: Table) -> Path:
-        return self.root / "tables" / declared.layer / declared.short_name
+    def folder(self, declared: Table) -> str:
+        """Where a table lies below the lake."""
+        return f"tables/{declared.layer}/{declared.short_name}"
+
+    def path(self, declared: Table) -> str:
+        """Where a table lies, for Spark."""
+        return self.storage.spark_url(self.folder(declared))
 
     def exists(self, declared: Table) -> bool:
-        return (self.path(declared) / "_delta_log").is_dir()
+        """Whether a commit was made: a writer that died before its first one leaves a log without any."""
+        return self.storage.holds(f"{self.folder(declared)}/_delta_log", ".json")
+
+    def delta(self, spark: SparkSession, declared: Table) -> DeltaTable:
+        """A written table, to change rows of. Raises LeaseRefused where another writer has the lake by now."""
+        self._check_held()
+        return DeltaTable.forPath(spark, self.path(declared))
+
+    def key(self, spark_url: str) -> str:
+        """The key below the lake of a file that Delta names."""
+        return spark_url.partition(f"{self.storage.spark_url('').rstrip('/')}/")[2]
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         """A table of the lake; one that was never written is empty, a column added since it was written is NULL."""
         declared = table(name)
         if not self.exists(declared):
-            return spark.createDataFrame([], ddl(declared))
-        stored = spark.read.format("delta").load(str(self.path(declared)))
+            return local_frame(spark, ddl(declared), [])
+        stored = spark.read.format("delta").load(self.path(declared))
         added = {c.name: F.lit(None).cast(c.type.value).alias(c.name) for c in self._added(stored, declared)}
         # A newer version's columns, which this one does not declare, are left out too.
         return stored.select(*[added.get(c, F.col(c)) for c in declared.column_names])
@@ -63,7 +101,7 @@ class Lake:
     def _added(self, stored: DataFrame, declared: Table) -> list[Column]:
         """Declared columns that the stored table lacks. Raises LakeUnusable where it cannot be this table."""
         types = {field.name: field.dataType.simpleString() for field in stored.schema}
-        remedy = f"open the lake with the tracelake that wrote it, or remove {self.root / 'tables'} and run again"
+        remedy = f"open the lake with the tracelake that wrote it, or remove {self.storage.url('tables')} and run again"
         for column in declared.columns:
             if column.name not in types and not column.nullable:
                 raise LakeUnusable(f"{declared.name}: the stored table has no column {column.name}; {remedy}")
@@ -74,12 +112,12 @@ class Lake:
                 )
         return [column for column in declared.columns if column.name not in types]
 
-    def read_raw(self, spark: SparkSession, kind: str, paths: Sequence[Path]) -> DataFrame:
-        """Raw segments of one kind, by path, with the declared schema."""
+    def read_raw(self, spark: SparkSession, kind: str, paths: Sequence[str]) -> DataFrame:
+        """Raw segments of one kind, by Spark's names for them, with the declared schema."""
         schema = ddl(table(f"raw.{kind}"))
         if not paths:
-            return spark.createDataFrame([], schema)
-        return spark.read.schema(schema).parquet(*[str(path) for path in paths])
+            return local_frame(spark, schema, [])
+        return spark.read.schema(schema).parquet(*paths)
 
     def replace(self, rows: DataFrame, declared: Table, where: str, *, same_rows: bool = False) -> None:
         """Put `rows` (of `conform`) in place of the table's rows that satisfy `where`.
@@ -92,11 +130,13 @@ class Lake:
         writer = self._writer(ordered, declared).mode("overwrite").option("dataChange", str(not same_rows).lower())
         if self.exists(declared):
             writer = writer.option("replaceWhere", where)
-        writer.save(str(self.path(declared)))
+        self._check_held()
+        writer.save(self.path(declared))
 
     def append(self, rows: DataFrame, declared: Table) -> None:
         """Add `rows` (of `conform`) to a table."""
-        self._writer(rows, declared).mode("append").save(str(self.path(declared)))
+        self._check_held()
+        self._writer(rows, declared).mode("append").save(self.path(declared))
 
     def _writer(self, rows: DataFrame, declared: Table) -> DataFrameWriter:
         """A writer that adds columns to an older table: declared ones, that may be NULL, and nothing else.
@@ -104,8 +144,10 @@ class Lake:
         The stored columns are looked at until they fit, and no more: opening a table costs as much as a small write.
         """
         writer = rows.write.format("delta").partitionBy(*declared.partition_by)
-        if declared.name not in self._fitting and self.exists(declared):
-            stored = rows.sparkSession.read.format("delta").load(str(self.path(declared)))
+        if not self.exists(declared):
+            return writer.option("delta.dataSkippingStatsColumns", ",".join(_searched(declared)))
+        if declared.name not in self._fitting:
+            stored = rows.sparkSession.read.format("delta").load(self.path(declared))
             if unknown := sorted(set(stored.columns) - set(declared.column_names)):
                 raise LakeUnusable(
                     f"{declared.name}: the stored table has column {unknown[0]}, which this version does not know;"
@@ -137,7 +179,7 @@ class Lake:
     def _register(self, spark: SparkSession, declared: Table) -> None:
         spark.sql(f"DROP TABLE IF EXISTS {declared.name}")
         if self.exists(declared):
-            location = literal(str(self.path(declared).absolute()))
+            location = literal(self.path(declared))
             spark.sql(f"CREATE TABLE {declared.name} USING delta LOCATION {location}")
 
     def _absent(self, spark: SparkSession, declared: Table) -> set[str]:
@@ -147,11 +189,24 @@ class Lake:
 
     @contextmanager
     def lease(self) -> Iterator[None]:
-        """Hold the lake for writing. A second writer waits; a dead one's hold ends with its process."""
+        """Hold the lake for writing. Raises LeaseRefused where another writer does not end in time."""
         self.check_writable()
-        with (self.root / ".lease").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+        with hold(self.storage, self.wait_seconds) as self._held:
+            try:
+                yield
+            finally:
+                self._held = None
+
+    def _check_held(self) -> None:
+        """Raises LeaseRefused where the lease that this lake's writer took is another's by now."""
+        if self._held is not None:
+            self._held.check()
+
+
+def _searched(declared: Table) -> list[str]:
+    """Columns whose bounds let readers pass over files; those of all columns would cost half of a small write."""
+    asked = dict.fromkeys((*declared.cluster_by, *(c for c in _IDS if c in declared.column_names)))
+    return [name for name in asked if name not in declared.partition_by]
 
 
 def _stored() -> list[Table]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tracelake.pipelines import checks
+from tracelake.pipelines.functions.local import local_frame
 from tracelake.pipelines.intake import Intake, Window
 from tracelake.pipelines.lake import Lake, one_of
 from tracelake.schemas.manifest import Manifest
@@ -34,7 +35,7 @@ def quarantine_rows(intake: Intake, run_id: str) -> DataFrame:
 def _days(intake: Intake) -> DataFrame:
     rows = [(w.manifest.job_id, w.manifest.source_id, w.manifest.day, w.manifest.file or w.path) for w in intake.batch]
     schema = "job_id string, source_id string, day string, file string"
-    return intake.spark.createDataFrame(rows, schema).withColumn("day", F.col("day").cast("date"))
+    return local_frame(intake.spark, schema, rows).withColumn("day", F.col("day").cast("date"))
 
 
 def _losses(intake: Intake) -> DataFrame:
@@ -71,14 +72,14 @@ def _broken(intake: Intake) -> DataFrame:
         "day string, job_id string, source_id string, kind string, file string, rows_count bigint, reason string,"
         " remedy string"
     )
-    frame = intake.spark.createDataFrame(rows, schema).withColumn("day", F.col("day").cast("date"))
+    frame = local_frame(intake.spark, schema, rows).withColumn("day", F.col("day").cast("date"))
     empty = [_null(name) for name in ("offset_bytes", "length_bytes", "row_index")]
     return frame.select("*", *empty, F.lit("").alias("excerpt"))
 
 
-def failed_rows(rows: DataFrame, declared: Table, run_id: str) -> DataFrame:
-    """Rows of a written table that broke a row check, as quarantine rows."""
-    failing = checks.split(rows, declared)[1]
+def failed_rows(rows: DataFrame, declared: Table, run_id: str, without: Collection[str] = ()) -> DataFrame:
+    """Rows of a written table that broke a row check, as quarantine rows; `without` those checks that raised."""
+    failing = checks.split(rows, declared, without)[1]
     columns = set(declared.column_names)
     index = next((F.col(name) for name in ("event_id", "launch_id", "annotation_id") if name in columns), F.lit(None))
     return failing.select(
@@ -171,4 +172,4 @@ def run_row(
 def frame(spark: SparkSession, rows: Sequence[Mapping[str, Any]], declared: Table) -> DataFrame:
     """Plain rows as a frame with the declared columns; dates may be text."""
     fields = ", ".join(f"`{c.name}` {'string' if c.type.value == 'date' else c.type.value}" for c in declared.columns)
-    return spark.createDataFrame([tuple(row[c.name] for c in declared.columns) for row in rows], fields)
+    return local_frame(spark, fields, [tuple(row[c.name] for c in declared.columns) for row in rows])

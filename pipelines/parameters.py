@@ -21,6 +21,7 @@ class Parameters:
     long_delay_ns: int = 100_000
     time_bucket_most_count: int = 120
     histogram_bin_most_count: int = 40
+    failing_rows_max_ratio: float = 0.01
 
     @staticmethod
     def from_mapping(given: Mapping[str, object]) -> Parameters:

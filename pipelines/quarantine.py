@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.intake import windows
 from tracelake.pipelines.lake import Lake, one_of
 from tracelake.schemas.catalog import table
-from tracelake.schemas.manifest import EVENT_KINDS, manifests, raw_root
+from tracelake.schemas.manifest import EVENT_KINDS, manifests
+from tracelake.schemas.storage import Storage
 
 _MOST_BYTES = 2000
 _ORDER = ("run_id", "job_id", "source_id", "kind", "file", "offset_bytes", "row_index", "reason")
@@ -58,20 +58,19 @@ def _stretch(path: Path, offset: int, length: int | None) -> str:
 
 def _raw_row(lake: Lake, entry: Mapping[str, Any]) -> str:
     """The row as raw data holds it."""
-    root = raw_root(lake.root)
     index = "monotonic_ns" if entry["kind"] == "sample" else "event_id"
-    for _, manifest in manifests(root, entry["job_id"]):
+    for _, manifest in manifests(lake.raw, entry["job_id"]):
         for segment in manifest.segments if manifest.source_id == entry["source_id"] else ():
-            if segment.kind == entry["kind"] and (root / segment.path).is_file():
-                rows = _rows_at(root / segment.path, index, entry["row_index"])
+            if segment.kind == entry["kind"] and lake.raw.size(segment.path) is not None:
+                rows = _rows_at(lake.raw, segment.path, index, entry["row_index"])
                 if rows:
                     return f"{segment.path}: {rows[0]}"
     return "the raw data no longer holds the row"
 
 
-def _rows_at(path: Path, index: str, value: int) -> list[dict[str, Any]]:
+def _rows_at(raw: Storage, key: str, index: str, value: int) -> list[dict[str, Any]]:
     try:
-        with pq.ParquetFile(path) as file:
+        with raw.open(key) as opened, pq.ParquetFile(opened) as file:
             for batch in file.iter_batches():
                 if found := batch.filter(pc.equal(batch[index], value)).to_pylist():
                     return [{k: v for k, v in row.items() if v is not None} for row in found]
@@ -101,6 +100,6 @@ def retry(lake: Lake, spark: SparkSession, job_id: str | None = None) -> Retried
         again = sorted(aside & known & there)
         for job in sorted({job for job, _ in again}):
             sources = one_of("source_id", [source for of, source in again if of == job])
-            forget = DeltaTable.forPath(spark, str(lake.path(table("operations.files"))))
+            forget = lake.delta(spark, table("operations.files"))
             forget.delete(f"{one_of('job_id', [job])} AND {sources}")
     return Retried(len(again), len(aside - there))

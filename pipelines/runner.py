@@ -6,7 +6,8 @@ import importlib
 import inspect
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,12 +16,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tracelake.pipelines import checks
-from tracelake.pipelines.intake import Intake, Window, pending
+from tracelake.pipelines import checks, verdicts
+from tracelake.pipelines.intake import Intake, Window, pending, refused
 from tracelake.pipelines.lake import Lake, conform, one_of
 from tracelake.pipelines.ledger import failed_rows, file_rows, frame, quarantine_rows, run_row
+from tracelake.pipelines.measures import RAISED, by_window
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
-from tracelake.schemas.catalog import in_order, table, tables
+from tracelake.pipelines.validation import Validator
+from tracelake.schemas.catalog import computed, in_order, table, tables
 from tracelake.schemas.model import Table
 
 _BATCH_BYTES = 2 << 30
@@ -41,7 +44,10 @@ class RunResult:
     sources: int = 0
     rows: Mapping[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    checked: list[checks.CheckedTable] = field(default_factory=list)
+    checks: Counter[str] = field(default_factory=Counter)
+    """Checks by outcome, over the jobs of each batch."""
+    refused: int = 0
+    """New windows left out, since retention has removed their job in part."""
     segments: int = 0
     broken: list[str] = field(default_factory=list)
     """Segments that could not be used; their rows are in quarantine, and the run is `incomplete`."""
@@ -92,17 +98,35 @@ def _run(
     progress: Progress,
 ) -> None:
     windows = pending(lake, spark, job_id=job_id, day=day)
-    batches = list(_batches(windows))
+    done.refused = sum(job_id in (None, window.manifest.job_id) for window in refused(lake, spark))
     totals = dict.fromkeys(("read", "stored", "quarantined", "deduplicated", "skipped"), 0)
-    for number, batch in enumerate(batches):
-        taken = _Batch(lake, spark, batch, done, parameters, _scaled(progress, number, len(batches)))
-        taken.normalize()
-        taken.aggregate()
-        for row in taken.mark_done():
-            for name in totals:
-                totals[name] += row[f"rows_{name}"]
+    for row in _take_in(lake, spark, windows, done, parameters, progress) if windows else ():
+        for name in totals:
+            totals[name] += row[f"rows_{name}"]
+    for declared in map(table, ("operations.checks", "operations.publications")):
+        if not lake.exists(declared):  # of a lake that an older version wrote; pages read them
+            lake.append(conform(frame(spark, [], declared), declared), declared)
     done.jobs = tuple(sorted({window.manifest.job_id for window in windows}))
     done.sources, done.rows = len(windows), totals
+
+
+def _take_in(
+    lake: Lake,
+    spark: SparkSession,
+    windows: Sequence[Window],
+    done: RunResult,
+    parameters: Parameters,
+    progress: Progress,
+) -> Iterator[dict[str, Any]]:
+    """Take windows through the layers, batch by batch; gives their rows of operations.files."""
+    batches = list(_batches(windows))
+    with Validator() as validator:
+        for number, batch in enumerate(batches):
+            taken = _Batch(lake, spark, batch, done, parameters, _scaled(progress, number, len(batches)))
+            taken.normalize()
+            taken.aggregate()
+            taken.check(validator)
+            yield from taken.mark_done()
 
 
 def _scaled(progress: Progress, number: int, count: int) -> Progress:
@@ -140,6 +164,7 @@ class _Batch:
         self.jobs = sorted({window.manifest.job_id for window in windows})
         self._written = 0
         self._read: dict[tuple[str, str], DataFrame] = {}
+        self._raised: dict[str, dict[str, str]] = {}
 
     @cached_property
     def where_sources(self) -> str:
@@ -154,18 +179,32 @@ class _Batch:
     def normalize(self) -> None:
         started = time.monotonic()
         aside = quarantine_rows(self.intake, self.done.run_id)
-        # Rows that broke a check of an aggregate name a job and no window.
-        of_jobs = f"{self.where_jobs} AND source_id = ''"
+        # Rows that broke a check of a table about jobs are found again with the whole job.
+        about_jobs = [each.name for each in computed().values() if not by_window(each)]
+        of_jobs = f"{self.where_jobs} AND {one_of('kind', about_jobs)}"
         self._write(table("operations.quarantine"), aside, f"({self.where_sources}) OR ({of_jobs})")
         self.done.segments += sum(len(window.manifest.segments) for window in self.windows)
         self.done.broken += [each.segment.path for each in self.intake.broken]
         self._levels(list(tables("normalized")))
-        self.done.seconds["normalize"] = self.done.seconds.get("normalize", 0) + time.monotonic() - started
+        self._spent("normalize", started)
 
     def aggregate(self) -> None:
         started = time.monotonic()
         self._levels(list(tables("aggregates")))
-        self.done.seconds["aggregate"] = self.done.seconds.get("aggregate", 0) + time.monotonic() - started
+        self._spent("aggregate", started)
+
+    def check(self, validator: Validator) -> None:
+        """Check all that the batch's jobs have in the tables by now, whichever run or batch brought it."""
+        started = time.monotonic()
+        self.done.checks += verdicts.check(
+            self.lake, self.spark, self.jobs, stored=lambda declared: self._stored(declared.name, self.where_jobs),
+            raised=self._raised, validator=validator, parameters=self.parameters, run_id=self.done.run_id,
+        )  # fmt: skip
+        self._step("operations.checks")
+        self._spent("check", started)
+
+    def _spent(self, stage: str, started: float) -> None:
+        self.done.seconds[stage] = self.done.seconds.get(stage, 0) + time.monotonic() - started
 
     def mark_done(self) -> list[dict[str, Any]]:
         """Write the `files` rows, last: what is not marked is taken in again."""
@@ -186,12 +225,11 @@ class _Batch:
                 waiting = [name for name in waiting if name not in written]
 
     def _one(self, name: str) -> str:
-        declared = table(name)
-        self._write(declared, self._transformed(declared), self._where(declared))
+        self._write(table(name), self._transformed(table(name)), self._where(table(name)))
         return name
 
     def _where(self, declared: Table) -> str:
-        return self.where_sources if _per_window(declared) else self.where_jobs
+        return self.where_sources if by_window(declared) else self.where_jobs
 
     def _transformed(self, declared: Table) -> DataFrame:
         module = importlib.import_module(f"tracelake.pipelines.{declared.name}")
@@ -206,36 +244,45 @@ class _Batch:
         """What a table reads: of its batch's windows, or of its jobs where it is about jobs."""
         layer, _, name = read.partition(".")
         if layer == "raw":
-            return self.intake.raw(name) if _per_window(declared) else self.intake.raw_of_jobs(name)
-        # One frame per table and batch: opening a Delta table costs more than reading a small one.
-        key = (read, self._where(declared))
+            return self.intake.raw(name) if by_window(declared) else self.intake.raw_of_jobs(name)
+        return self._stored(read, self._where(declared))
+
+    def _stored(self, name: str, where: str) -> DataFrame:
+        """Rows of a table of the lake; one frame per batch, for opening a table costs more than reading a small one."""
+        key = (name, where)
         if key not in self._read:
-            self._read[key] = self.lake.read(self.spark, read).filter(key[1])
+            self._read[key] = self.lake.read(self.spark, name).filter(where)
         return self._read[key]
 
     def _write(self, declared: Table, rows: DataFrame, where: str) -> None:
-        holding, observation = checks.observed(conform(rows, declared), declared)
-        self.lake.replace(holding, declared, where)
-        checked = checks.result(declared, observation)
-        self.done.checked.append(checked)
-        if checked.failed:
-            aside = failed_rows(conform(rows, declared), declared, self.done.run_id)
+        conformed = conform(rows, declared)
+        if self._replace(declared, conformed, where):
+            aside = failed_rows(conformed, declared, self.done.run_id, self._raised.get(declared.name, {}))
             self.lake.append(conform(aside, table("operations.quarantine")), table("operations.quarantine"))
+        self._step(declared.name)
+
+    def _step(self, name: str) -> None:
         self._written += 1
-        self.progress(declared.name, self._written / (len(tables("normalized")) + len(tables("aggregates")) + 1))
+        self.progress(name, self._written / (len(computed()) + 2))
 
-
-def _per_window(declared: Table) -> bool:
-    return declared.layer == "normalized" and "source_id" in declared.key
+    def _replace(self, declared: Table, rows: DataFrame, where: str) -> int:
+        """Write the rows that hold; gives the number of those that do not. Checks that raise are left out and noted."""
+        try:
+            holding, observation = checks.observed(rows, declared)
+            self.lake.replace(holding, declared, where)
+        except RAISED:
+            self._raised[declared.name] = checks.raising(rows, declared)
+            if not self._raised[declared.name]:
+                raise
+            holding, observation = checks.observed(rows, declared, self._raised[declared.name])
+            self.lake.replace(holding, declared, where)
+        return int(observation.get["failing"])
 
 
 def _record(
     lake: Lake, spark: SparkSession, done: RunResult, command: str, started: int, error: Exception | None
 ) -> None:
     declared = table("operations.runs")
-    outcomes: dict[str, int] = {}
-    for checked in done.checked:
-        outcomes[checked.outcome] = outcomes.get(checked.outcome, 0) + checked.checks
     row = run_row(
         run_id=done.run_id,
         command=command,
@@ -246,7 +293,7 @@ def _record(
         sources=done.sources,
         rows=done.rows,
         seconds=done.seconds,
-        outcomes=outcomes,
+        outcomes=done.checks,
         versions={"tracelake": version("tracelake"), "spark": spark.version, "metric_version": str(METRIC_VERSION)},
     )
     lake.replace(conform(frame(spark, [row], declared), declared), declared, one_of("run_id", [done.run_id]))

@@ -10,66 +10,101 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tracelake.pipelines.jars import class_path
+from tracelake.pipelines.s3a import S3A
 
 _JAVA = (17, 21)
+_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+_ALWAYS = {
+    "spark.sql.extensions": _EXTENSION,
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "true",
+    # Spark 4.1 drops projections that an ORDER BY with LIMIT makes redundant, then drops that one where at most one
+    # row is left: the answer's columns are those of the file (partition columns last) under the names of the query.
+    "spark.sql.execution.removeRedundantProjects": "false",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.parquet.enableVectorizedReader": "true",
+    # A run makes some 2,000 classes; with room for 100, the next batch or run of a session compiles them all again.
+    "spark.sql.codegen.cache.maxEntries": "4000",
+    # Each execution's plan is written out as text, for a UI that is off.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.databricks.delta.checkpointInterval": "20",
+    "spark.databricks.delta.stats.skipping": "true",
+}
 
 
 class NoSpark(RuntimeError):
-    """Spark cannot start here; the text says what to install."""
+    """Spark cannot start here; the text says what to install or to set."""
 
 
 def spark_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
     """Start (or find) the session. Raises NoSpark for a missing or wrong Java, JarsMissing for missing jars.
 
-    `settings` come from conf and win over the defaults, which suit small data on one machine: partitions to the core
-    count, no UI, loopback only.
+    `settings` come from conf and win over the defaults. Where spark-submit started this program, master, memory, jars
+    and addresses are what it was given.
     """
-    java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    cores = str(os.cpu_count() or 2)
-    jars = ":".join(str(path) for path in class_path())
-    log_settings = Path(__file__).with_name("log4j2.properties")
-    defaults = {
-        "spark.master": "local[*]",
-        "spark.driver.memory": "4g",
-        "spark.driver.extraClassPath": jars,
-        "spark.executor.extraClassPath": jars,
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log_settings} -Dderby.system.home=/tmp"
-        " -XX:+UseParallelGC -XX:TieredStopAtLevel=4",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": cores,
-        "spark.sql.adaptive.enabled": "true",
-        # Spark 4.1 drops projections that an ORDER BY with LIMIT makes redundant, then drops that one where at most one
-        # row is left: the answer's columns are those of the file (partition columns last) under the names of the query.
-        "spark.sql.execution.removeRedundantProjects": "false",
-        "spark.sql.ansi.enabled": "true",
-        "spark.sql.parquet.enableVectorizedReader": "true",
-        "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.databricks.delta.checkpointInterval": "20",
-        "spark.databricks.delta.stats.skipping": "true",
-    }
+    given = dict(settings or {})
     builder = SparkSession.builder.appName(f"tracelake {name}")
-    for key, value in {**defaults, **(settings or {})}.items():
+    for key, value in {**_ALWAYS, **_of_the_place(given), **given}.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
+    _check_delta(session)
     # pyspark prints each refused query as a line of JSON beside raising it: what is raised is shown once.
     for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
     return session
+
+
+def _of_the_place(given: Mapping[str, str]) -> dict[str, str]:
+    """Defaults for where Spark runs: this machine, a cluster that this program joins, or wherever it was submitted."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return {}
+    java()
+    jars = [str(path) for path in class_path(s3=any(key.startswith(S3A) for key in given))]
+    started = {"spark.driver.memory": "4g", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    if given.get("spark.master", "local").startswith("local"):
+        return started | _this_machine(jars)
+    # Executors lie on other machines: the driver hands them the jars.
+    return started | {"spark.jars": ",".join(jars)}
+
+
+def _this_machine(jars: list[str]) -> dict[str, str]:
+    """Partitions to the core count, loopback only."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    log_settings = Path(__file__).with_name("log4j2.properties")
+    return {
+        "spark.master": "local[*]",
+        "spark.driver.extraClassPath": ":".join(jars),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log_settings} -Dderby.system.home=/tmp"
+        " -XX:+UseParallelGC -XX:TieredStopAtLevel=4",
+        "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+        "spark.databricks.delta.snapshotPartitions": "1",
+    }
+
+
+def _check_delta(session: SparkSession) -> None:
+    """Spark only warns of an extension that it cannot find, and then no table opens."""
+    jvm: Any = session._jvm
+    try:
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        jvm.java.lang.Class.forName(_EXTENSION, False, loader)
+    except Py4JError as error:
+        raise NoSpark(
+            "Spark runs without Delta; give spark-submit its jars with --jars"
+            " (`python -m tracelake.pipelines.jars` fetches and lists them)"
+        ) from error
 
 
 def java() -> str:

@@ -7,11 +7,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,7 +16,6 @@ from tracelake.pipelines.intake import windows
 from tracelake.pipelines.lake import Lake, one_of
 from tracelake.pipelines.raw_files import Freed, remove_raw
 from tracelake.schemas.catalog import table, tables
-from tracelake.schemas.manifest import raw_root
 from tracelake.schemas.model import Table
 
 FILE_BYTES = 128 << 20
@@ -119,20 +115,20 @@ def _lay(lake: Lake, spark: SparkSession, declared: Table) -> Laid:
     return Laid(declared.name, len(before), len(after), removed.files, removed.bytes)
 
 
-def live_files(lake: Lake, spark: SparkSession, declared: Table) -> list[Path]:
-    """The data files of a table's current version."""
-    frame = spark.read.format("delta").load(str(lake.path(declared)))
-    return [Path(unquote(urlparse(url).path)) for url in frame.inputFiles()]
+def live_files(lake: Lake, spark: SparkSession, declared: Table) -> list[str]:
+    """The data files of a table's current version, as keys below the lake."""
+    frame = spark.read.format("delta").load(lake.path(declared))
+    return [lake.key(url) for url in frame.inputFiles()]
 
 
-def compact(lake: Lake, spark: SparkSession, declared: Table, files: Iterable[Path]) -> None:
+def compact(lake: Lake, spark: SparkSession, declared: Table, files: Iterable[str]) -> None:
     """Write partitions of many small files anew: the same rows, sorted, in as many files as their bytes need.
 
     Delta's OPTIMIZE lays files end to end and leaves them unsorted, and a reader of one job would read them all.
     """
-    partitions: dict[str, list[int]] = {}
+    bytes_of, partitions = data_files(lake, declared), dict[str, list[int]]()
     for file in files:
-        partitions.setdefault(_partition(file, declared), []).append(file.stat().st_size)
+        partitions.setdefault(_partition(file, declared), []).append(bytes_of[file])
     for where, sizes in partitions.items():
         needed = math.ceil(sum(sizes) / FILE_BYTES)
         if len(sizes) >= CROWDED * needed:
@@ -140,9 +136,9 @@ def compact(lake: Lake, spark: SparkSession, declared: Table, files: Iterable[Pa
             lake.replace(_spread(rows, declared, needed), declared, where, same_rows=True)
 
 
-def _partition(file: Path, declared: Table) -> str:
+def _partition(file: str, declared: Table) -> str:
     """The predicate of the partition that a file lies in."""
-    values = [part.partition("=") for part in file.parts if part.partition("=")[0] in declared.partition_by]
+    values = [part.partition("=") for part in file.split("/") if part.partition("=")[0] in declared.partition_by]
     return " AND ".join(f"{name} = DATE '{value}'" for name, _, value in values) or "true"
 
 
@@ -152,20 +148,20 @@ def _spread(rows: DataFrame, declared: Table, count: int) -> DataFrame:
     return rows.repartition(count)
 
 
-def vacuum(lake: Lake, spark: SparkSession, declared: Table, live: Iterable[Path], hours: float | None = None) -> Freed:
+def vacuum(lake: Lake, spark: SparkSession, declared: Table, live: Iterable[str], hours: float | None = None) -> Freed:
     """Delta's VACUUM with its own retention, or with `hours`; skipped where no file is out of use."""
-    before = _stored(lake.path(declared))
+    before = data_files(lake, declared)
     if before.keys() == set(live):
         return Freed()
-    DeltaTable.forPath(spark, str(lake.path(declared))).vacuum(hours)
-    gone = before.keys() - _stored(lake.path(declared)).keys()
-    return Freed(len(gone), sum(before[path] for path in gone))
+    lake.delta(spark, declared).vacuum(hours)
+    gone = before.keys() - data_files(lake, declared).keys()
+    return Freed(len(gone), sum(before[key] for key in gone))
 
 
-def _stored(folder: Path) -> dict[Path, int]:
-    """The data files below a table's folder, in use or not."""
-    found = folder.absolute().rglob("*.parquet")
-    return {path: path.stat().st_size for path in found if "_delta_log" not in path.parts}
+def data_files(lake: Lake, declared: Table) -> dict[str, int]:
+    """The data files below a table's folder, in use or not: bytes by key."""
+    found = lake.storage.files(lake.folder(declared))
+    return {file.key: file.bytes for file in found if file.key.endswith(".parquet") and "/_delta_log/" not in file.key}
 
 
 def _expire(
@@ -183,11 +179,11 @@ def _expire(
     }
     jobs = sorted({*raw, *(job for found in stale.values() for job in found)})
     if jobs:
-        ledger = DeltaTable.forPath(spark, str(lake.path(table("operations.files"))))
+        ledger = lake.delta(spark, table("operations.files"))
         ledger.update(f"{one_of('job_id', jobs)} AND status <> 'expired'", {"status": "'expired'"})
     freed = sum((remove_raw(lake, job) for job in raw), Freed())
     for name, found in stale.items():
-        DeltaTable.forPath(spark, str(lake.path(table(name)))).delete(one_of("job_id", list(found)))
+        lake.delta(spark, table(name)).delete(one_of("job_id", list(found)))
     return tuple(jobs), sum(sum(found.values()) for found in stale.values()), freed
 
 
@@ -206,7 +202,7 @@ def _expired_raw(lake: Lake, spark: SparkSession, days: int | None, today: dt.da
     ledger = lake.read(spark, "operations.files").join(F.broadcast(old), "job_id")
     known = {tuple(row) for row in ledger.select("job_id", "source_id", "manifest_sha256").toLocalIterator()}
     held: dict[str, bool] = {}
-    for window in windows(lake) if known and raw_root(lake.root).is_dir() else []:
+    for window in windows(lake) if known else []:
         key = (window.manifest.job_id, window.manifest.source_id, window.sha256)
         held[key[0]] = held.get(key[0], True) and key in known
     return [job for job, is_taken_in in held.items() if is_taken_in]

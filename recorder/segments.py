@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,11 +20,45 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracelake.schemas.catalog import table
-from tracelake.schemas.manifest import KINDS, Manifest, Segment, job_folder, manifest_path, raw_root
+from tracelake.schemas.manifest import KINDS, RAW_FOLDER, Manifest, Segment, job_folder, manifest_path, raw_root
 from tracelake.schemas.render.arrow import arrow_schema, parquet_options
+from tracelake.schemas.storage import Folder, Storage
 
 SEGMENT_ROWS = 500_000
 """Rows of a full segment: large enough that a footer costs nothing, small enough to hold in memory."""
+_PUT_AT_ONCE = 4
+
+
+def outgoing(outbox: Path) -> Iterator[Path]:
+    """Files of a raw folder that are whole, each manifest after its segments. What is being written has a dot in front.
+
+    Manifests are listed first: their segments, written before them, are then among the files found after.
+    """
+    manifests = sorted((outbox / "manifest").rglob("*.json"))
+    for file in sorted(outbox.rglob("*.parquet")):
+        if not file.name.startswith("."):
+            yield file
+    yield from manifests
+
+
+@contextmanager
+def local_lake(lake: Storage) -> Iterator[Path]:
+    """A folder to write raw data into: the lake itself where it is one, else one whose files go there at the end.
+
+    Where it fails, or the upload does, no manifest lists what was brought; the next try writes the same files.
+    """
+    if isinstance(lake, Folder):
+        yield lake.root
+        return
+    with tempfile.TemporaryDirectory(prefix="tracelake-") as aside:
+        yield Path(aside)
+        outbox, raw = raw_root(Path(aside)), lake.below(RAW_FOLDER)
+        files = list(outgoing(outbox))
+        segments = [file for file in files if file.suffix == ".parquet"]
+        with ThreadPoolExecutor(_PUT_AT_ONCE) as pool:
+            list(pool.map(lambda file: raw.put(file, file.relative_to(outbox).as_posix()), segments))
+        for file in files[len(segments) :]:
+            raw.put(file, file.relative_to(outbox).as_posix())
 
 
 class Staging:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracelake.reports import read
+from tracelake.reports import read, read_checks
 from tracelake.reports.metric_rows import (
     Annotation,
     AnnotationBin,
@@ -22,7 +22,16 @@ from tracelake.reports.metric_rows import (
     StepGroup,
     StepsLeftOut,
 )
-from tracelake.reports.record_rows import DeviceModel, Job, Quarantined, Source, SourceFlag, SourceGroup, Summary
+from tracelake.reports.record_rows import (
+    DeviceModel,
+    Job,
+    Publication,
+    Quarantined,
+    Source,
+    SourceFlag,
+    SourceGroup,
+    Summary,
+)
 from tracelake.reports.sql import Query, fetch, literal, names
 
 __all__ = ["JobData", "Query", "UnknownJobError", "job_data"]
@@ -58,6 +67,7 @@ class JobData:
     troubled_sources: tuple[Source, ...]
     source_flags: tuple[SourceFlag, ...]
     quarantined: tuple[Quarantined, ...]
+    publication: Publication
 
 
 def job_data(query: Query, job_id: str, attempt: int | None = None) -> JobData:
@@ -65,7 +75,7 @@ def job_data(query: Query, job_id: str, attempt: int | None = None) -> JobData:
 
     Raises UnknownJobError, with one clear line, where the lake has no such job or attempt.
     """
-    job, summary = _job(query, job_id), _summary(query, job_id, attempt)
+    job, summary = job_of(query, job_id), _summary(query, job_id, attempt)
     here = f"job_id = {literal(job_id)} AND attempt = {summary.attempt}"
     devices = read.devices(query, here)
     groups = read.step_groups(query, here)
@@ -93,10 +103,12 @@ def job_data(query: Query, job_id: str, attempt: int | None = None) -> JobData:
         troubled_sources=read.troubled_sources(query, here),
         source_flags=read.source_flags(query, here),
         quarantined=read.quarantined(query, job_id),
+        publication=read_checks.publication(query, job_id),
     )
 
 
-def _job(query: Query, job_id: str) -> Job:
+def job_of(query: Query, job_id: str) -> Job:
+    """What the job is. Raises UnknownJobError where the lake has none of that id."""
     jobs = fetch(query, Job, f"SELECT {names(Job)} FROM {Job.TABLE} WHERE job_id = {literal(job_id)}")
     if not jobs:
         raise UnknownJobError(f"the lake has no job {job_id!r}")

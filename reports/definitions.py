@@ -151,6 +151,22 @@ _RECORD = {
         "Rows that cannot be true, or cannot be read, set aside with place, reason and remedy. Above 1 % of the rows "
         "a job is not published.",
     ),
+    "check": Definition(
+        "Check",
+        "Something that must hold in a table: that it has rows, that no key comes twice, that a ledger's parts sum to "
+        "the whole in each row, that few rows fail, and what each row must fulfil. Rows that break a check of "
+        "severity fail are set aside; those that break a warn check stay and are counted.",
+    ),
+    "check-outcome": Definition(
+        "Outcome of a check",
+        "Passed; failed; warned, where it only warns; not evaluated, where a table or column that may be empty is; "
+        "raised, where it could not be evaluated: then it has not passed.",
+    ),
+    "publication": Definition(
+        "Publication",
+        "A broken key, a broken identity of a ledger, an empty table that must not be, more than 1 % of a table's rows "
+        "failing, or a check that raised stops a job's publication. Its pages are written all the same and say so.",
+    ),
     "ranks": Definition(
         "Ranks",
         "Ranks with a usable window, of those that the job should have. Two overlapping windows that claim one rank "

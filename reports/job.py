@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
 from tracelake.reports import format as f
 from tracelake.reports.data import JobData
-from tracelake.reports.page import Page, Panel, definitions
+from tracelake.reports.page import Page, Panel, definitions, foot
 from tracelake.reports.panels import annotations as annotation_panel
 from tracelake.reports.panels import (
     devices,
@@ -48,6 +46,7 @@ def job_page(data: JobData, *, made_ns: int) -> str:
     stack = f'<div class="c7 stack">{"".join(p.html() for p in beside)}</div>'
     body = (
         header.title(data)
+        + header.publication(data.job, data.publication)
         + header.banner(data)
         + f'<div class="grid">{header.key_figures(data)}{"".join(p.html() for p in before)}{middle.html()}{stack}'
         + f"{''.join(p.html() for p in after)}</div>{_foot(data, made_ns)}"
@@ -58,14 +57,8 @@ def job_page(data: JobData, *, made_ns: int) -> str:
 
 
 def _foot(data: JobData, made_ns: int) -> str:
-    try:
-        program = version("tracelake")
-    except PackageNotFoundError:  # run from a folder that was never installed
-        program = "unknown version"
-    parts = (
-        f"tracelake {program}",
+    return foot(
         f"metric_version {data.summary.metric_version}",
         f"made {f.utc(made_ns)}",
         "All times UTC. 1 s = 1 000 ms. KiB = 1 024 B.",
     )
-    return f'<footer class="endnote">{"".join(f"<span>{p}</span>" for p in parts)}</footer>'

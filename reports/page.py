@@ -5,16 +5,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from importlib import resources
+from importlib.metadata import PackageNotFoundError, version
 
 from tracelake.reports import assets
 from tracelake.reports.charts import Chart
 from tracelake.reports.definitions import DEFINITIONS
 from tracelake.reports.html import text
 
-_HERE = Path(__file__).parent
+_HERE = resources.files("tracelake.reports")
+"""Inside the wheel too, as spark-submit brings it."""
 _LOGO = (
     '<svg width="22" height="22" viewBox="0 0 22 22" aria-hidden="true"><rect width="22" height="22" rx="5" '
     'fill="var(--accent)"/><g fill="var(--surface)"><rect x="4" y="5.2" width="9" height="2.6" rx="1"/><rect x="8" '
@@ -68,12 +70,15 @@ class Page:
     charts: dict[str, Chart]
 
     def html(self) -> str:
-        libraries, behaviour = assets.vega(), (_HERE / "page.js").read_text("utf-8")
+        # A page without charts needs no libraries.
+        scripts = [*([assets.vega()] if self.charts else []), _HERE.joinpath("page.js").read_text("utf-8")]
         policy = (
-            f"default-src 'none'; script-src {_hash(libraries)} {_hash(behaviour)}; style-src 'unsafe-inline'; "
+            f"default-src 'none'; script-src {' '.join(map(_hash, scripts))}; style-src 'unsafe-inline'; "
             "font-src data:; base-uri 'none'; form-action 'none'"
         )
-        style = assets.fonts() + (_HERE / "theme.css").read_text("utf-8")
+        # As modules, the libraries' hundreds of short names stay their own.
+        modules = "".join(f'<script type="module">{script}</script>' for script in scripts)
+        style = assets.fonts() + _HERE.joinpath("theme.css").read_text("utf-8")
         return (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -82,8 +87,7 @@ class Page:
             f'<a class="skip" href="#main">To the content</a>{_HATCH}{self._top()}'
             f'<div class="shell">{self._rail()}<main id="main">{self.body}</main></div>'
             f'<script type="application/json" id="charts">{script_json(self.charts)}</script>'
-            # As modules, the libraries' hundreds of short names stay their own.
-            f'<script type="module">{libraries}</script><script type="module">{behaviour}</script></body></html>\n'
+            f"{modules}</body></html>\n"
         )
 
     def _top(self) -> str:
@@ -119,9 +123,18 @@ def _hash(script: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() + "'"
 
 
-def definitions() -> Panel:
+def definitions(keys: Iterable[str] = DEFINITIONS) -> Panel:
     """What the numbers mean: every label and figure of the page links here."""
-    entries = "".join(
-        f'<div id="def-{key}"><dt>{d.title}</dt><dd>{text(d.text)}</dd></div>' for key, d in DEFINITIONS.items()
-    )
+    shown = ((key, DEFINITIONS[key]) for key in keys)
+    entries = "".join(f'<div id="def-{key}"><dt>{d.title}</dt><dd>{text(d.text)}</dd></div>' for key, d in shown)
     return Panel("definitions", "Definitions", "", f'<dl class="defs">{entries}</dl>')
+
+
+def foot(*facts: str) -> str:
+    """The page's end: what made it, when the caller's facts say so."""
+    try:
+        program = version("tracelake")
+    except PackageNotFoundError:  # run from a folder that was never installed
+        program = "unknown version"
+    parts = (f"tracelake {program}", *facts)
+    return f'<footer class="endnote">{"".join(f"<span>{p}</span>" for p in parts)}</footer>'

@@ -128,6 +128,51 @@ class SourceFlag:
 
 
 @dataclass(frozen=True, slots=True)
+class Publication:
+    """Whether the job may be published, and its checks by outcome."""
+
+    TABLE: ClassVar[str] = "operations.publications"
+    is_publishable: bool
+    reasons: list[str]
+    passed_count: int
+    failed_count: int
+    warned_count: int
+    not_evaluated_count: int
+    error_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What one check of a table came to, for the job or for a window that breaks it."""
+
+    TABLE: ClassVar[str] = "operations.checks"
+    table_name: str
+    check_id: str
+    source_id: str | None
+    kind: str
+    severity: str
+    outcome: str
+    measured: float | None
+    limit_min: float | None
+    limit_max: float | None
+    row_count: int
+    failing_count: int | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Rows in quarantine that share a kind, a reason and its remedy; rows of a damaged stretch may be unknown."""
+
+    TABLE: ClassVar[str] = "operations.quarantine"
+    kind: str
+    reason: str
+    remedy: str
+    entry_count: int
+    rows_count: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Quarantined:
     TABLE: ClassVar[str] = "operations.quarantine"
     kind: str

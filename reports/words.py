@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tracelake.schemas.normalized.kernels import PRECISIONS
+from tracelake.schemas.operations.checks import OUTCOMES as CHECK_OUTCOMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,15 @@ QUALITY = {
     "degraded": ("bad", "capture degraded"),
     "superseded": ("off", "superseded"),
 }
+
+OUTCOMES = {
+    "passed": ("good", "passed"),
+    "failed": ("bad", "failed"),
+    "warned": ("warn", "warned"),
+    "not_evaluated": ("off", "not evaluated"),
+    "error": ("bad", "raised"),
+}
+assert set(OUTCOMES) == set(CHECK_OUTCOMES)
 
 REASONS = {
     "low_launch_coverage": "fewer than 95 % of the launches have their kernel, so idle time cannot be told from loss",

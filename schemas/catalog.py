@@ -28,6 +28,11 @@ def tables(layer: str | None = None) -> dict[str, Table]:
     return found
 
 
+def computed() -> dict[str, Table]:
+    """The tables that runs make from raw data, by their full names."""
+    return {**tables("normalized"), **tables("aggregates")}
+
+
 def table(name: str) -> Table:
     """The table of that full name. Raises KeyError with the known names."""
     known = tables()

@@ -7,24 +7,9 @@ from tracelake.schemas.model import Check, Column, Table, Type, Unit, at_least, 
 SENTINEL_NS = 2**62
 """Times at or beyond this are markers that some tools write for "unknown", never instants."""
 
-NOT_SENTINEL = Check(
-    "sentinel_time",
-    f"{{column}} > -{SENTINEL_NS} AND {{column}} < {SENTINEL_NS}",
-    "expect_column_values_to_be_between",
-    (("min_value", -SENTINEL_NS + 1), ("max_value", SENTINEL_NS - 1)),
-)
-NOT_ZERO_TIME = Check(
-    "zero_time",
-    "NOT ({column} = 0 AND duration_ns = 0)",
-    "expect_column_values_to_not_be_in_set",
-    (("value_set", (0,)),),
-)
-NOT_NEGATIVE = Check(
-    "negative_duration",
-    "{column} >= 0",
-    "expect_column_values_to_be_between",
-    (("min_value", 0),),
-)
+NOT_SENTINEL = Check("sentinel_time", f"{{column}} > -{SENTINEL_NS} AND {{column}} < {SENTINEL_NS}")
+NOT_ZERO_TIME = Check("zero_time", "NOT ({column} = 0 AND duration_ns = 0)")
+NOT_NEGATIVE = Check("negative_duration", "{column} >= 0")
 A_RATIO = between(0, 1)
 
 

@@ -7,14 +7,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+from tracelake.schemas.storage import Storage, storage_of
+
 RAW_VERSION = "v1"
 EVENT_KINDS = ("kernel", "memop", "launch", "sync", "annotation", "operator", "sample", "counter")
 KINDS = ("source", *EVENT_KINDS, "loss")
+READ_AT_ONCE = 16
+"""Small files read at a time: from a bucket each is mostly waiting."""
 
 
 class BadManifest(ValueError):
@@ -62,8 +67,12 @@ class Manifest:
         return Manifest(**raw)
 
 
+RAW_FOLDER = f"raw/{RAW_VERSION}"
+
+
 def raw_root(lake: Path) -> Path:
-    return lake / "raw" / RAW_VERSION
+    """The raw folder of a lake that is a folder."""
+    return lake / RAW_FOLDER
 
 
 def job_folder(job_id: str) -> str:
@@ -75,16 +84,33 @@ def manifest_path(day: str, job_id: str, source_id: str) -> str:
     return f"manifest/day={day}/{job_folder(job_id)}/{quote(source_id, safe='')}.json"
 
 
-def manifests(root: Path, job_id: str | None = None) -> list[tuple[str, Manifest]]:
-    """(path relative to `root`, manifest) of every source, or of one job's.
+def manifest_keys(raw: Storage, job_id: str | None = None) -> list[str]:
+    """Where the manifests of every source, or of one job's, lie below the raw folder."""
+    days = raw.folders("manifest")
+    jobs = [f"{day}/{job_folder(job_id)}" for day in days] if job_id else days
+    return [file.key for folder in jobs for file in raw.files(folder) if _is_manifest(file.key)]
+
+
+def _is_manifest(key: str) -> bool:
+    name = key.rpartition("/")[2]
+    return name.endswith(".json") and not name.startswith(".")
+
+
+def read_manifests(raw: Storage, job_id: str | None = None) -> Iterator[tuple[str, bytes, Manifest]]:
+    """(key, text, manifest) of every source, or of one job's.
 
     Raises BadManifest naming the file where one cannot be read.
     """
-    pattern = f"manifest/day=*/{job_folder(job_id) if job_id else 'job=*'}/*.json"
-    found = []
-    for path in sorted(root.glob(pattern)):
-        try:
-            found.append((str(path.relative_to(root)), Manifest.from_json(path.read_text())))
-        except (ValueError, KeyError, TypeError) as error:
-            raise BadManifest(f"{path}: not a manifest ({error}); delete it and import the file again") from error
-    return found
+    keys = manifest_keys(raw, job_id)
+    with ThreadPoolExecutor(READ_AT_ONCE) as pool:
+        for key, text in zip(keys, pool.map(raw.read, keys), strict=True):
+            try:
+                yield key, text, Manifest.from_json(text.decode())
+            except (ValueError, KeyError, TypeError) as error:
+                where = raw.url(key)
+                raise BadManifest(f"{where}: not a manifest ({error}); delete it and import the file again") from error
+
+
+def manifests(root: Path | Storage, job_id: str | None = None) -> list[tuple[str, Manifest]]:
+    """(path below the raw folder `root`, manifest) of every source, or of one job's. Raises BadManifest."""
+    return [(key, manifest) for key, _, manifest in read_manifests(storage_of(root), job_id)]

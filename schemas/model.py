@@ -56,44 +56,50 @@ class Severity(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One row check: a Spark SQL predicate on `column` that must not be false. NULL passes; see `Column.nullable`.
-
-    `expectation` and `arguments` name the same check for Great Expectations.
-    """
+    """One row check: a Spark SQL predicate on `column` that must not be false. NULL passes; see `Column.nullable`."""
 
     id: str
     predicate: str
-    expectation: str
-    arguments: tuple[tuple[str, object], ...] = ()
     severity: Severity = Severity.FAIL
 
 
 def at_least(bound: int) -> Check:
-    return Check(
-        f"at_least_{bound}",
-        f"{{column}} >= {bound}",
-        "expect_column_values_to_be_between",
-        (("min_value", bound),),
-    )
+    return Check(f"at_least_{bound}", f"{{column}} >= {bound}")
 
 
 def between(low: int, high: int) -> Check:
-    return Check(
-        f"between_{low}_{high}",
-        f"{{column}} BETWEEN {low} AND {high}",
-        "expect_column_values_to_be_between",
-        (("min_value", low), ("max_value", high)),
-    )
+    return Check(f"between_{low}_{high}", f"{{column}} BETWEEN {low} AND {high}")
 
 
 def one_of(*values: str) -> Check:
     listed = ", ".join(f"'{value}'" for value in values)
-    return Check(
-        "one_of",
-        f"{{column}} IN ({listed})",
-        "expect_column_values_to_be_in_set",
-        (("value_set", values),),
-    )
+    return Check("one_of", f"{{column}} IN ({listed})")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What must hold between the columns of each row: a Spark SQL predicate; where it is NULL there is nothing to hold.
+
+    Rows that break one stay in the table, since the fault is in what computed them, and stop the job's publication.
+    """
+
+    id: str
+    predicate: str
+
+
+def has_reason(*names: str) -> Identity:
+    """Columns that are NULL together only where a reason code says why."""
+    nulls = " AND ".join(f"{name} IS NULL" for name in names)
+    return Identity("unknown_has_reason", f"NOT ({nulls}) OR reason IS NOT NULL")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Two columns whose sums are a part and its whole; above the limit of failing rows it stops publication."""
+
+    id: str
+    part: str
+    whole: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +144,8 @@ class Table:
     cluster_by: tuple[str, ...] = ()
     version: int = 1
     may_be_empty: bool = False
+    identities: tuple[Identity, ...] = ()
+    shares: tuple[Share, ...] = ()
 
     def __post_init__(self) -> None:
         layer, _, short = self.name.partition(".")
@@ -147,10 +155,16 @@ class Table:
         for column in self.columns:
             if column.type is Type.TIMESTAMP or column.unit in FOR_READING:
                 raise ValueError(f"{self.name}.{column.name}: tables hold integer nanoseconds; the rest is for views")
-        for what, listed in (("key", self.key), ("partition", self.partition_by), ("cluster", self.cluster_by)):
+        for what, listed in (
+            ("key", self.key), ("partition", self.partition_by), ("cluster", self.cluster_by),
+            ("share", tuple(name for each in self.shares for name in (each.part, each.whole))),
+        ):  # fmt: skip
             for name in listed:
                 if name not in self.column_names:
                     raise ValueError(f"{self.name}: the {what} column {name} does not exist")
+        ids = [each.id for each in self.identities] + [each.id for each in self.shares]
+        if len(set(ids)) != len(ids):
+            raise ValueError(f"{self.name}: two identities or shares have one id")
 
     @property
     def layer(self) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
+from tracelake.pipelines.functions.local import local_frame
 from tracelake.pipelines.lake import Lake
 from tracelake.pipelines.runner import run
 from tracelake.pipelines.session import spark_session
@@ -49,7 +49,7 @@ def rows(spark: SparkSession) -> Rows:
     """`rows(TABLE, {...}, {...})`: a frame of a declared table, each row naming only the columns that matter."""
 
     def make(declared: Table, *given: dict[str, Any]) -> DataFrame:
-        return spark.createDataFrame([filled(declared, row) for row in given], StructType.fromDDL(ddl(declared)))
+        return local_frame(spark, ddl(declared), [filled(declared, row) for row in given])
 
     return make
 
@@ -58,7 +58,7 @@ def rows(spark: SparkSession) -> Rows:
 def small_fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, Truth]:
     """A processed lake to read from, with the two smallest faulty jobs of the fleet, and what is true of them."""
     lake = Lake(tmp_path_factory.mktemp("small fleet"))
-    chosen = [job for job in jobs(0.0) if job.fault.kind in ("slow_step", "killed_process")]
+    chosen = [job for job in jobs(0.0) if job.fault_name in ("slow_step", "killed_process")]
     written = tuple(simulate_job(lake.root, job) for job in chosen)
     run(lake, spark)
     return lake, Truth(7, DAY.isoformat(), written)

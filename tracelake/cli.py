@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,15 +29,17 @@ app = typer.Typer(
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
 _out = Console(highlight=False, soft_wrap=True)
 
-LakeOption = Annotated[Path | None, typer.Option("--lake", help="Folder of the lake (default ./lake).")]
+LakeOption = Annotated[str | None, typer.Option("--lake", help="A folder or s3://bucket/prefix (default ./lake).")]
 ConfOption = Annotated[Path | None, typer.Option("--conf", help="Settings file; see conf/tracelake.toml.")]
+NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Leave where another command writes the lake.")]
 
 
 @contextmanager
-def _command(lake: Path | None, conf: Path | None) -> Iterator[Settings]:
+def _command(lake: str | None, conf: Path | None, no_wait: bool = False) -> Iterator[Settings]:
     """Settings for one command; what the user can mend becomes one line and exit code 1."""
     try:
-        yield load(conf, lake)
+        settings = load(conf, lake)
+        yield replace(settings, wait_seconds=0) if no_wait else settings
     except commands.expected_errors() as error:
         _err.print(f"[bold red]tracelake:[/] {_one_line(error)}", markup=True)
         raise typer.Exit(1) from None
@@ -78,7 +81,9 @@ def demo(lake: LakeOption = None, conf: ConfOption = None, seed: int = 7, scale:
 
 @app.command(name="import")
 def import_(
-    paths: Annotated[list[str], typer.Argument(help="Trace files, folders or globs (.json, .json.gz).")],
+    paths: Annotated[
+        list[str], typer.Argument(help="Trace files, folders or globs (.json, .json.gz), here or at s3://.")
+    ],
     job: Annotated[str, typer.Option("--job", help="Job that the traces belong to.")],
     attempt: Annotated[int, typer.Option(help="Restart count of the job.", min=0)] = 0,
     node: Annotated[str | None, typer.Option(help="Node name, where the files do not say.")] = None,
@@ -118,6 +123,7 @@ def import_(
 def run(
     job: Annotated[str | None, typer.Option("--job", help="Only this job.")] = None,
     day: Annotated[str | None, typer.Option("--day", help="Only windows that start on this UTC day.")] = None,
+    no_wait: NoWaitOption = False,
     lake: LakeOption = None,
     conf: ConfOption = None,
 ) -> None:
@@ -125,9 +131,14 @@ def run(
 
     Example: tracelake run --job dlrm
     """
-    with _command(lake, conf) as settings:
+    with _command(lake, conf, no_wait) as settings:
         with _progress("run") as progress:
             done = commands.run(settings, job_id=job, day=day, progress=progress)
+        if done.refused:
+            _err.print(
+                f"[yellow]left out:[/] {done.refused:,} windows of jobs that retention has removed;"
+                " `tracelake doctor` names them"
+            )
         if not done.sources:
             _out.print("Nothing new.")
             return
@@ -142,6 +153,7 @@ def report(
     job: Annotated[str, typer.Argument(help="Job to report on.")],
     attempt: Annotated[int | None, typer.Option(help="Attempt; the latest by default.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the page (default <lake>/reports).")] = None,
+    no_wait: NoWaitOption = False,
     lake: LakeOption = None,
     conf: ConfOption = None,
 ) -> None:
@@ -149,7 +161,7 @@ def report(
 
     Example: tracelake report dlrm
     """
-    with _command(lake, conf) as settings:
+    with _command(lake, conf, no_wait) as settings:
         started = time.monotonic()
         with _progress("report") as progress:
             page, seconds = commands.report(settings, job, attempt=attempt, out=out, progress=progress)

@@ -7,7 +7,18 @@ from typing import Annotated
 import typer
 
 from tracelake import upkeep
-from tracelake.cli import ConfOption, LakeOption, _command, _err, _out, _progress, app, check_format, print_rows
+from tracelake.cli import (
+    ConfOption,
+    LakeOption,
+    NoWaitOption,
+    _command,
+    _err,
+    _out,
+    _progress,
+    app,
+    check_format,
+    print_rows,
+)
 
 quarantine = typer.Typer(no_args_is_help=True, help="What was set aside, why, and the way back in.")
 app.add_typer(quarantine, name="quarantine")
@@ -23,12 +34,12 @@ def _size(count: int) -> str:
 
 
 @app.command()
-def maintain(lake: LakeOption = None, conf: ConfOption = None) -> None:
+def maintain(no_wait: NoWaitOption = False, lake: LakeOption = None, conf: ConfOption = None) -> None:
     """Remove data past its retention, make many small files into few, and VACUUM files that nobody reads.
 
     Example: tracelake maintain --conf conf/tracelake.toml
     """
-    with _command(lake, conf) as settings:
+    with _command(lake, conf, no_wait) as settings:
         with _progress("maintain") as progress:
             done = upkeep.maintain(settings, progress)
         _out.print(f"Tables: {done.files_before:,} files, now {done.files_after:,}")
@@ -46,6 +57,7 @@ def delete_job(
     keep_files: Annotated[
         bool, typer.Option("--keep-files", help="Leave the tables' files to readers at work; maintain removes them.")
     ] = False,
+    no_wait: NoWaitOption = False,
     lake: LakeOption = None,
     conf: ConfOption = None,
 ) -> None:
@@ -53,7 +65,7 @@ def delete_job(
 
     Example: tracelake delete-job dlrm --yes
     """
-    with _command(lake, conf) as settings:
+    with _command(lake, conf, no_wait) as settings:
         if not yes and not typer.confirm(f"Delete job {job} from {settings.lake} for ever?", err=True):
             raise typer.Exit(1)
         with _progress("delete-job") as progress:
@@ -119,12 +131,14 @@ def show(
 
 
 @quarantine.command()
-def retry(job: JobOption = None, lake: LakeOption = None, conf: ConfOption = None) -> None:
+def retry(
+    job: JobOption = None, no_wait: NoWaitOption = False, lake: LakeOption = None, conf: ConfOption = None
+) -> None:
     """Hand windows with something in quarantine to the next run, after the remedy.
 
     Example: tracelake quarantine retry --job dlrm
     """
-    with _command(lake, conf) as settings:
+    with _command(lake, conf, no_wait) as settings:
         done = upkeep.quarantine_retry(settings, job)
         _out.print(f"{done.windows:,} windows are taken in again by the next `tracelake run`")
         if done.gone:

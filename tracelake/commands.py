@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import unquote
 
+from tracelake.schemas.storage import Folder, StorageFailed
 from tracelake.settings import BadSettings, Settings
 
 if TYPE_CHECKING:
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tracelake.pipelines.lake import Lake
     from tracelake.pipelines.runner import RunResult
-    from tracelake.recorder.importers import Imported, ImportOptions
+    from tracelake.recorder.importers import Imported, ImportOptions, Trace
 
 Progress = Callable[[str, float], None]
 FACTS = ("project", "user", "family", "instance_type", "cloud_account", "cloud_region", "instance_id", "cloud_job_id")
@@ -38,11 +40,21 @@ def expected_errors() -> tuple[type[BaseException], ...]:
     """Errors whose text is meant for the user. Everything else is a fault of ours and keeps its traceback."""
     from tracelake.pipelines.jars import JarsMissing
     from tracelake.pipelines.lake import LakeUnusable
+    from tracelake.pipelines.lease import LeaseRefused
     from tracelake.pipelines.session import NoSpark
     from tracelake.recorder.importers import ImportFailed
     from tracelake.schemas.manifest import BadManifest
 
-    return (UserError, BadSettings, JarsMissing, LakeUnusable, NoSpark, ImportFailed, BadManifest)
+    return (
+        UserError, BadSettings, JarsMissing, LakeUnusable, LeaseRefused, NoSpark, ImportFailed, BadManifest,
+        StorageFailed,
+    )  # fmt: skip
+
+
+def lake_of(settings: Settings) -> Lake:
+    from tracelake.pipelines.lake import Lake
+
+    return Lake(settings.storage, wait_seconds=settings.wait_seconds)
 
 
 def import_options(
@@ -75,45 +87,57 @@ def import_traces(
     settings: Settings, paths: Sequence[str], options: ImportOptions, *, spark: bool, progress: Progress
 ) -> tuple[list[Imported], list[tuple[str, str]]]:
     """(imported, failed with reasons). Raises ImportFailed where the paths name no trace, LakeUnusable."""
-    from tracelake.pipelines.lake import Lake
     from tracelake.recorder.importers import Imported, ImportFailed, find, import_all
 
-    files = find(paths)
+    files = find(paths, settings.s3)
     if options.rank is not None and len(files) > 1:
         raise ImportFailed(f"--rank is for one file, and {len(files)} are given; import them one by one")
-    Lake(settings.lake).check_writable()
+    lake_of(settings).check_writable()
     if spark:
         outcomes = _import_on_spark(settings, files, options)
     else:
-        outcomes = list(import_all(files, settings.lake, options, progress))
+        outcomes = list(import_all(files, settings.storage, options, progress))
     done = [outcome for outcome in outcomes if isinstance(outcome, Imported)]
     failed = [outcome for outcome in outcomes if not isinstance(outcome, Imported)]
     return done, failed
 
 
-def _import_on_spark(settings: Settings, files: Sequence[Path], options: ImportOptions) -> list[Any]:
+def _import_on_spark(settings: Settings, files: Sequence[Trace], options: ImportOptions) -> list[Any]:
     """One Spark task per file, for sets that one machine should not read alone. The lake must be shared."""
     from tracelake.recorder.importers import import_one
 
-    lake = settings.lake.absolute()
+    lake = settings.storage
+    if isinstance(lake, Folder):
+        lake = Folder(lake.root.absolute())
     with _session(settings, "import") as session:
-        spread = session.sparkContext.parallelize([str(file.absolute()) for file in files], len(files))
-        return list(spread.map(lambda file: import_one(Path(file), lake, options)).collect())
+        spread = session.sparkContext.parallelize([_whole(file) for file in files], len(files))
+        return list(spread.map(lambda file: import_one(file, lake, options)).collect())
+
+
+def _whole(file: Trace) -> Trace:
+    return file.absolute() if isinstance(file, Path) else file
 
 
 @contextmanager
 def _session(settings: Settings, name: str) -> Iterator[SparkSession]:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from tracelake.pipelines.s3a import s3a_settings, trouble
     from tracelake.pipelines.session import spark_session
 
-    session = spark_session(name, settings.spark)
+    session = spark_session(name, {**s3a_settings(settings.storage), **settings.spark})
     try:
         yield session
+    except (Py4JError, PySparkException) as error:
+        if told := trouble(error):
+            raise StorageFailed(f"{settings.storage.name}: {told}") from error
+        raise
     finally:
         session.stop()
 
 
 def _run(settings: Settings, session: SparkSession, progress: Progress, **only: Any) -> RunResult:
-    from tracelake.pipelines.lake import Lake
     from tracelake.pipelines.parameters import Parameters
     from tracelake.pipelines.runner import run as run_pipeline
 
@@ -121,7 +145,7 @@ def _run(settings: Settings, session: SparkSession, progress: Progress, **only: 
         parameters = Parameters.from_mapping(settings.parameters)
     except (ValueError, TypeError) as error:
         raise UserError(f"[parameters]: {error}") from error
-    return run_pipeline(Lake(settings.lake), session, parameters=parameters, progress=progress, **only)
+    return run_pipeline(lake_of(settings), session, parameters=parameters, progress=progress, **only)
 
 
 def run(settings: Settings, *, job_id: str | None, day: str | None, progress: Progress) -> RunResult:
@@ -132,21 +156,20 @@ def run(settings: Settings, *, job_id: str | None, day: str | None, progress: Pr
 
 
 def _check_job(settings: Settings, job_id: str | None) -> None:
-    from tracelake.pipelines.intake import windows
-    from tracelake.pipelines.lake import Lake
+    from tracelake.schemas.manifest import manifest_keys
 
-    lake = Lake(settings.lake)
-    if not (lake.root / "raw").is_dir():
-        raise UserError(f"{lake.root}: no lake here; import traces first, or give --lake")
-    if job_id is not None and not windows(lake, job_id):
-        known = sorted({window.manifest.job_id for window in windows(lake)})
+    lake = lake_of(settings)
+    if not lake.storage.holds("raw"):
+        raise UserError(f"{lake.name}: no lake here; import traces first, or give --lake")
+    if job_id is not None and not manifest_keys(lake.raw, job_id):
+        known = sorted({unquote(key.split("/")[2].partition("=")[2]) for key in manifest_keys(lake.raw)})
         named = ", ".join(known[:5]) + (", …" if len(known) > 5 else "")
-        raise UserError(f"no job {job_id} in {lake.root}; there are {named or 'none'}")
+        raise UserError(f"no job {job_id} in {lake.name}; there are {named or 'none'}")
 
 
 def report(
     settings: Settings, job_id: str, *, attempt: int | None, out: Path | None, progress: Progress
-) -> tuple[Path, dict[str, float]]:
+) -> tuple[str, dict[str, float]]:
     """(page, seconds by stage) of one job, with one Spark session. Raises UserError for an unknown job."""
     _check_job(settings, job_id)
     seconds: dict[str, float] = {}
@@ -163,8 +186,10 @@ def report(
 
 def _page(
     settings: Settings, session: SparkSession, job_id: str, attempt: int | None, out: Path | None
-) -> tuple[Path, dict[str, float]]:
+) -> tuple[str, dict[str, float]]:
+    from tracelake.reports.checks import checks_data, checks_page
     from tracelake.reports.data import UnknownJobError, job_data
+    from tracelake.reports.files import checks_file, job_file
     from tracelake.reports.job import job_page
 
     clock = time.monotonic()
@@ -173,20 +198,20 @@ def _page(
     except UnknownJobError as error:
         raise UserError(str(error)) from error
     read = time.monotonic()
-    html = job_page(data, made_ns=time.time_ns())
-    folder = out or settings.lake / "reports"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"job-{quote(job_id, safe='')}.html"
-    aside = path.with_suffix(".html.tmp")
-    aside.write_text(html, encoding="utf-8")
-    aside.replace(path)
-    return path, {"read": read - clock, "page": time.monotonic() - read}
+    made_ns = time.time_ns()
+    # The job's page links that of the checks.
+    pages = {
+        checks_file(job_id): checks_page(checks_data(_query(session), job_id), made_ns=made_ns),
+        job_file(job_id): job_page(data, made_ns=made_ns),
+    }
+    folder = Folder(out) if out else settings.storage.below("reports")
+    for name, html in pages.items():
+        folder.write(name, html.encode(), "text/html; charset=utf-8")
+    return folder.url(job_file(job_id)), {"read": read - clock, "pages": time.monotonic() - read}
 
 
 def _register(settings: Settings, session: SparkSession) -> None:
-    from tracelake.pipelines.lake import Lake
-
-    Lake(settings.lake).register_tables(session)
+    lake_of(settings).register_tables(session)
 
 
 def _query(session: SparkSession) -> Callable[[str], list[dict[str, Any]]]:
@@ -197,11 +222,9 @@ def sql(settings: Settings, query: str, *, limit: int = 1000) -> tuple[list[str]
     """(column names, rows) of a query. Raises UserError where Spark refuses it."""
     from pyspark.errors import PySparkException
 
-    from tracelake.pipelines.lake import Lake
-
     _check_job(settings, None)
     with _session(settings, "sql") as session:
-        Lake(settings.lake).register(session)
+        lake_of(settings).register(session)
         try:
             answer = session.sql(query)
             return answer.columns, [tuple(row) for row in answer.limit(limit).collect()]
@@ -209,14 +232,15 @@ def sql(settings: Settings, query: str, *, limit: int = 1000) -> tuple[list[str]
             raise UserError(f"Spark cannot answer that: {str(error).splitlines()[0]}") from error
 
 
-def demo(settings: Settings, *, seed: int, scale: float, progress: Progress) -> list[tuple[str, Path]]:
+def demo(settings: Settings, *, seed: int, scale: float, progress: Progress) -> list[tuple[str, str]]:
     """(job, page) of every job of a simulated fleet."""
-    from tracelake.pipelines.lake import Lake
+    from tracelake.recorder.segments import local_lake
     from tracelake.recorder.simulate import simulate_fleet
 
-    Lake(settings.lake).check_writable()
+    lake_of(settings).check_writable()
     progress("simulating a fleet", 0.02)
-    truth = simulate_fleet(settings.lake, seed=seed, scale=scale)
+    with local_lake(settings.storage) as folder:
+        truth = simulate_fleet(folder, seed=seed, scale=scale)
     with _session(settings, "demo") as session:
         _run(settings, session, lambda now, share: progress(now, 0.05 + 0.75 * share), command="demo")
         _register(settings, session)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import platform
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracelake import commands
+from tracelake.schemas.storage import Folder
 from tracelake.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tracelake.pipelines.lake import Lake
 
 _LEAST_FREE_BYTES = 10 << 30
 _PACKAGES = ("tracelake", "pyspark", "delta-spark", "pyarrow")
@@ -43,10 +45,10 @@ class Finding:
 
 def examine(settings: Settings, *, spark: bool) -> Iterator[Finding]:
     """Each check as it is done. Those of the tables need Spark, and are left out where it cannot start."""
-    lake = settings.lake
+    lake = commands.lake_of(settings)
     yield _find("versions", _versions)
     yield (java := _find("Java", _java))
-    yield (jars := _find("jars", _jars))
+    yield (jars := _find("jars", lambda: _jars(settings)))
     yield (writable := _find("lake", lambda: _writable(lake)))
     if writable.mark != "fail":
         yield _find("raw data", lambda: _raw(lake))
@@ -88,64 +90,61 @@ def _java() -> str:
     return java()
 
 
-def _jars() -> str:
+def _jars(settings: Settings) -> str:
     from tracelake.pipelines.jars import class_path, folder, pinned
 
-    for jar, path in zip(pinned(), class_path(), strict=True):
+    s3 = not isinstance(settings.storage, Folder)
+    for jar, path in zip(pinned(s3=s3), class_path(s3=s3), strict=True):
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != jar.sha256:
             raise Trouble(f"{path} is not the pinned jar; run `python -m tracelake.pipelines.jars`, which replaces it")
-    return f"{folder()}: {', '.join(jar.file_name for jar in pinned())}"
+    return f"{folder()}: {', '.join(jar.file_name for jar in pinned())}" + (" and those of S3A" if s3 else "")
 
 
-def _writable(lake: Path) -> str:
-    from tracelake.pipelines.lake import Lake
-
-    if not lake.is_dir():
-        raise Trouble(f"{lake}: no lake here; import traces first, or give --lake")
-    Lake(lake).check_writable()
-    free = shutil.disk_usage(lake).free
-    text = f"{lake}: readable and writable, {free / 2**30:.1f} GiB free"
+def _writable(lake: Lake) -> str:
+    if not lake.storage.holds(""):
+        raise Trouble(f"{lake.name}: no lake here; import traces first, or give --lake")
+    lake.check_writable()
+    if not isinstance(lake.storage, Folder):
+        return f"{lake.name}: readable and writable"
+    free = shutil.disk_usage(lake.root).free
+    text = f"{lake.root}: readable and writable, {free / 2**30:.1f} GiB free"
     if free < _LEAST_FREE_BYTES:
         raise Doubt(f"{text}; make room, or remove what is old (`tracelake maintain`, [retention] of the settings)")
     return text
 
 
-def _raw(lake: Path) -> str:
+def _raw(lake: Lake) -> str:
     """Each manifest for itself: a run stops at the first bad one, and the user wants to know all."""
-    from tracelake.schemas.manifest import Manifest, raw_root
+    from tracelake.schemas.manifest import READ_AT_ONCE, Manifest, manifest_keys
 
-    root, bad, missing, segments, count = raw_root(lake), [], [], 0, 0
-    for path in sorted(root.glob("manifest/day=*/job=*/*.json")):
-        count += 1
-        try:
-            manifest = Manifest.from_json(path.read_text())
-        except (ValueError, KeyError, TypeError, OSError):
-            bad.append(str(path))
-            continue
-        segments += len(manifest.segments)
-        missing += [segment.path for segment in manifest.segments if not (root / segment.path).is_file()]
+    keys, bad, listed = manifest_keys(lake.raw), [], list[str]()
+    with ThreadPoolExecutor(READ_AT_ONCE) as pool:
+        for key, text in zip(keys, pool.map(lake.raw.read, keys), strict=True):
+            try:
+                listed += [segment.path for segment in Manifest.from_json(text.decode()).segments]
+            except (ValueError, KeyError, TypeError):
+                bad.append(lake.raw.url(key))
+        missing = [path for path, size in zip(listed, pool.map(lake.raw.size, listed), strict=True) if size is None]
     if bad:
         raise Trouble(f"not manifests: {_some(bad)}; delete them and import the files again")
     if missing:
         raise Doubt(f"segments that manifests list are not there: {_some(missing)}; import or upload them again")
-    return f"{count:,} windows, {segments:,} segments"
+    return f"{len(keys):,} windows, {len(listed):,} segments"
 
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
 
 
-def _lease(lake: Path) -> str:
-    try:
-        with (lake / ".lease").open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return "nobody has written this lake yet"
-    except BlockingIOError:
-        raise Doubt("held by a run at work; what writes the lake waits for it") from None
-    return "free"
+def _lease(lake: Lake) -> str:
+    from tracelake.pipelines.lease import holder, is_locked
+
+    is_free = not is_locked(lake.root) if isinstance(lake.storage, Folder) else holder(lake.storage) is None
+    if is_free:
+        return "free"
+    raise Doubt(f"held by {holder(lake.storage) or 'another process'}; what writes the lake waits for it")
 
 
 def _chromium() -> str:
@@ -163,22 +162,20 @@ def _start(settings: Settings, stack: ExitStack, sessions: list[SparkSession]) -
     return f"{session.version} at {session.conf.get('spark.master')}, ready after {time.monotonic() - clock:.1f} s"
 
 
-def _tables(lake: Path, spark: SparkSession) -> str:
-    from tracelake.pipelines.lake import Lake
-    from tracelake.pipelines.upkeep import live_files
+def _tables(lake: Lake, spark: SparkSession) -> str:
+    from tracelake.pipelines.upkeep import data_files, live_files
     from tracelake.schemas.catalog import tables
 
-    held = Lake(lake)
-    written = [each for each in tables().values() if each.layer != "raw" and held.exists(each)]
+    written = [each for each in tables().values() if each.layer != "raw" and lake.exists(each)]
     older = []
     for declared in written:
-        stored = spark.read.format("delta").load(str(held.path(declared)))
-        held.read(spark, declared.name)
-        lacking = [str(path) for path in live_files(held, spark, declared) if not path.is_file()]
+        stored = spark.read.format("delta").load(lake.path(declared))
+        lake.read(spark, declared.name)
+        lacking = sorted(set(live_files(lake, spark, declared)) - data_files(lake, declared).keys())
         if lacking:
             raise Trouble(
-                f"{declared.name}: files are not there: {_some(lacking)}; restore them, or remove {lake / 'tables'}"
-                " and run again"
+                f"{declared.name}: files are not there: {_some(lacking)}; restore them, or remove"
+                f" {lake.storage.url('tables')} and run again"
             )
         older += [f"{declared.name}.{name}" for name in declared.column_names if name not in stored.columns]
     if older:
@@ -186,11 +183,10 @@ def _tables(lake: Path, spark: SparkSession) -> str:
     return f"{len(written)} open with the declared columns"
 
 
-def _behind(lake: Path, spark: SparkSession) -> str:
+def _behind(lake: Lake, spark: SparkSession) -> str:
     from tracelake.pipelines.intake import pending, refused
-    from tracelake.pipelines.lake import Lake
 
-    new, left_out = pending(Lake(lake), spark), refused(Lake(lake), spark)
+    new, left_out = pending(lake, spark), refused(lake, spark)
     if left_out:
         jobs = sorted({window.manifest.job_id for window in left_out})
         raise Doubt(
@@ -203,10 +199,9 @@ def _behind(lake: Path, spark: SparkSession) -> str:
     return "nothing; the tables hold every window"
 
 
-def _last_run(lake: Path, spark: SparkSession) -> str:
-    from tracelake.pipelines.lake import Lake
+def _last_run(lake: Lake, spark: SparkSession) -> str:
 
-    runs = Lake(lake).read(spark, "operations.runs").orderBy("started_ns", ascending=False).limit(1).collect()
+    runs = lake.read(spark, "operations.runs").orderBy("started_ns", ascending=False).limit(1).collect()
     if not runs:
         raise Doubt("none yet; run `tracelake run`")
     run = runs[0]

@@ -20,7 +20,6 @@ def serve(settings: Settings, *, port: int, idle_hours: float, ready: Callable[[
     """
     from py4j.protocol import Py4JError
 
-    from tracelake.pipelines.lake import Lake
     from tracelake.pipelines.serve import CannotServe, connect_settings, free_port
     from tracelake.pipelines.serve import serve as answer
 
@@ -33,7 +32,7 @@ def serve(settings: Settings, *, port: int, idle_hours: float, ready: Callable[[
         serving = replace(settings, spark={**settings.spark, **connect_settings(port)})
         with commands._session(serving, "serve") as session, _signals() as stop:
             ended = answer(
-                Lake(settings.lake),
+                commands.lake_of(settings),
                 session,
                 idle_seconds=idle_hours * 3600,
                 # By name: only so do clients send a token without TLS.

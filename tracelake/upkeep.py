@@ -20,11 +20,11 @@ LISTED = (
 
 
 def _lake(settings: Settings) -> Lake:
-    from tracelake.pipelines.lake import Lake
-
-    if not settings.lake.is_dir():
-        raise UserError(f"{settings.lake}: no lake here; import traces first, or give --lake")
-    return Lake(settings.lake)
+    """Raises UserError where there is none."""
+    lake = commands.lake_of(settings)
+    if not lake.storage.holds(""):
+        raise UserError(f"{lake.name}: no lake here; import traces first, or give --lake")
+    return lake
 
 
 def maintain(settings: Settings, progress: Progress) -> Maintained:
@@ -47,7 +47,7 @@ def delete_job(settings: Settings, job_id: str, *, keep_files: bool, progress: P
     lake = _lake(settings)
     with commands._session(settings, "delete-job") as session:
         if not deletion.is_known(lake, session, job_id):
-            raise UserError(f"no job {job_id} in {lake.root}; `tracelake jobs` lists those that are there")
+            raise UserError(f"no job {job_id} in {lake.name}; `tracelake jobs` lists those that are there")
         return deletion.delete_job(lake, session, job_id, keep_files=keep_files, progress=progress)
 
 

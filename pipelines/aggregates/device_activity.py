@@ -6,8 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.activity import DEVICE_KEY, PARTS, clipped, closed_steps, device_events, with_bucket
-from tracelake.pipelines.functions.intervals import open_then, sliced, sweep
-from tracelake.pipelines.functions.where import SOURCE_KEY
+from tracelake.pipelines.functions.intervals import sliced, sweep
+from tracelake.pipelines.functions.where import PLACE, SOURCE_KEY, place
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
 
 
@@ -26,30 +26,32 @@ def device_activity(
     """
     windows = with_bucket(sources, parameters.time_bucket_most_count)
     steps = closed_steps(annotations, windows)
-    stretches = _stretches(windows, devices, device_events(kernels, memops), syncs, steps)
-    named = steps.select(*SOURCE_KEY, F.struct("name", "step_occurrence").alias("value"), "start_ns", "end_ns")
-    timed = stretches.withColumnsRenamed({"slice": "bucket"}).withColumn("at_ns", F.col("start_ns"))
-    placed = open_then(timed, named, SOURCE_KEY, "step")
-    sums = placed.groupBy(*DEVICE_KEY, "bucket", "step").agg(*_sums())
-    attempts = F.broadcast(windows.select(*SOURCE_KEY, "attempt"))
-    return sums.join(attempts, SOURCE_KEY).select(
-        "job_id", "attempt", "source_id", "device_id", "bucket", F.col("step.name").alias("step_name"),
-        F.col("step.step_occurrence").alias("step_occurrence"), *PARTS, F.lit(METRIC_VERSION).alias("metric_version"),
+    bounds = windows.select(*SOURCE_KEY, "attempt", "window_start_ns", "window_end_ns", "bucket_ns")
+    places = devices.select(*DEVICE_KEY).join(F.broadcast(bounds), SOURCE_KEY).withColumn(PLACE, place(*DEVICE_KEY))
+    stretches = _stretches(places, device_events(kernels, memops), syncs, steps)
+    sums = stretches.groupBy(PLACE, "slice", F.col("value").alias("annotation_id")).agg(*_sums())
+    placed = sums.withColumnRenamed("slice", "bucket").join(F.broadcast(places), PLACE)
+    named = steps.select(*SOURCE_KEY, "annotation_id", F.col("name").alias("step_name"), "step_occurrence")
+    return placed.join(named, [*SOURCE_KEY, "annotation_id"], "left").select(
+        "job_id", "attempt", "source_id", "device_id", "bucket", "step_name", "step_occurrence", *PARTS,
+        F.lit(METRIC_VERSION).alias("metric_version"),
     )  # fmt: skip
 
 
-def _stretches(
-    windows: DataFrame, devices: DataFrame, events: DataFrame, syncs: DataFrame, steps: DataFrame
-) -> DataFrame:
-    """Elementary stretches per device and bucket, cut at step edges too."""
-    waits = syncs.filter("is_blocking").select(*SOURCE_KEY, F.lit("sync").alias("label"), "start_ns", "end_ns")
-    marks = steps.select(*SOURCE_KEY, F.lit("step").alias("label"), "start_ns", "end_ns")
-    host = waits.unionByName(marks).join(F.broadcast(devices.select(*DEVICE_KEY)), SOURCE_KEY)
+def _stretches(places: DataFrame, events: DataFrame, syncs: DataFrame, steps: DataFrame) -> DataFrame:
+    """Elementary stretches per device (`place`) and bucket, cut at step edges too, with the step that they are in."""
+    number = F.lit(None).cast("bigint").alias("value")
+    waits = syncs.filter("is_blocking").select(*SOURCE_KEY, F.lit("sync").alias("label"), "start_ns", "end_ns", number)
+    marks = steps.select(
+        *SOURCE_KEY, F.lit("step").alias("label"), "start_ns", "end_ns", F.col("annotation_id").alias("value")
+    )
+    host = waits.unionByName(marks).join(F.broadcast(places.select(*SOURCE_KEY, PLACE)), SOURCE_KEY)
     mem = F.when(F.col("label").isin("memcpy", "memset"), F.lit("mem")).otherwise(F.col("label"))
-    labelled = clipped(events.withColumn("label", mem).unionByName(host), windows)
-    wide = labelled.join(F.broadcast(windows.select(*SOURCE_KEY, "bucket_ns")), SOURCE_KEY)
+    device = events.select(place(*DEVICE_KEY), mem.alias("label"), "start_ns", "end_ns", number)
+    labelled = clipped(device.unionByName(host.drop(*SOURCE_KEY)), places, [PLACE])
+    wide = labelled.join(F.broadcast(places.select(PLACE, "bucket_ns")), PLACE)
     pieces = sliced(wide, "start_ns", "end_ns", F.col("window_start_ns"), F.col("bucket_ns"))
-    return sweep(pieces, [*DEVICE_KEY, "slice"], ["comp", "comm", "mem", "sync", "step"])
+    return sweep(pieces, [PLACE, "slice"], ["comp", "comm", "mem", "sync", "step"], told="step")
 
 
 def _sums() -> list[Column]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tracelake.pipelines.functions.stats import durations
+from tracelake.pipelines.functions.stats import duration_columns, spread
 from tracelake.pipelines.parameters import METRIC_VERSION
 
-_FACTS = ("name", "short_name", "kernel_class", "is_tensor_core")
+_FACTS = ("job_id", "attempt", "name", "short_name", "kernel_class", "is_tensor_core")
 
 
 def kernel_stats(kernels: DataFrame) -> DataFrame:
@@ -16,20 +16,32 @@ def kernel_stats(kernels: DataFrame) -> DataFrame:
 
     Grouped by a hash of the name: names of 10 KB make slow keys.
     """
-    name = ["job_id", "attempt", "name_id"]
-    keyed = kernels.withColumn("name_id", F.xxhash64("name"))
-    split = keyed.groupBy(*name, "precision", "precision_source").agg(F.sum("duration_ns").alias("spent"))
-    most = F.max_by(F.struct("precision", "precision_source"), F.struct("spent", "precision", "precision_source"))
-    chosen = split.groupBy(*name).agg(most.alias("most"), F.countDistinct("precision").alias("precision_count"))
-    grouped = keyed.groupBy(*name).agg(
-        *[F.first(name).alias(name) for name in _FACTS],
-        F.count("*").alias("kernel_count"),
-        F.countDistinct("device_id").alias("device_count"),
-        *durations(),
+    keyed = kernels.withColumn("name_id", F.xxhash64("job_id", "attempt", "name"))
+    split = keyed.groupBy("name_id", *_FACTS, "precision", "precision_source", "device_id").agg(
+        F.sum("duration_ns").alias("device_spent")
     )
+    precisions = split.groupBy("name_id", "precision", "precision_source").agg(
+        *[F.first(name).alias(name) for name in _FACTS],
+        F.sum("device_spent").alias("spent"),
+        F.collect_set("device_id").alias("devices"),
+    )
+    most = F.max_by(F.struct("precision", "precision_source"), F.struct("spent", "precision", "precision_source"))
+    facts = precisions.groupBy("name_id").agg(
+        *[F.first(name).alias(name) for name in _FACTS],
+        most.alias("most"),
+        F.size(F.collect_set("precision")).alias("precision_count"),
+        F.size(F.array_distinct(F.flatten(F.collect_list("devices")))).alias("device_count"),
+    )
+    times = spread(keyed, ["name_id"], "duration_ns", "duration")
     return (
-        grouped.join(chosen, name)
-        .select("*", "most.*")
-        .drop("name_id", "most")
+        times.join(facts, "name_id")
+        .select(
+            *_FACTS,
+            "most.*",
+            "precision_count",
+            "device_count",
+            F.col("duration_count").alias("kernel_count"),
+            *duration_columns(),
+        )
         .withColumn("metric_version", F.lit(METRIC_VERSION))
     )

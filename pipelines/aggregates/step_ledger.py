@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.activity import clipped, closed_steps, device_events
-from tracelake.pipelines.functions.intervals import open_then, sliced, sweep
-from tracelake.pipelines.functions.where import SOURCE_KEY
+from tracelake.pipelines.functions.intervals import sliced, sweep
+from tracelake.pipelines.functions.where import PLACE, SOURCE_KEY, place
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
 
 # Label of an interval -> column of the first class that is live, in order of precedence.
@@ -44,10 +44,10 @@ def step_ledger(
     """
     steps = closed_steps(annotations, sources)
     live = _live(sources, annotations, kernels, memops, launches, syncs, parameters)
-    sums = _sums(clipped(live, sources), steps)
-    named = steps.withColumnRenamed("name", "step_name").withColumnRenamed("index", "step_index")
+    sums = _sums(live, steps, sources)
+    named = steps.withColumnsRenamed({"name": "step_name", "index": "step_index"}).withColumn(PLACE, place(*SOURCE_KEY))
     launched = step_launches.drop("attempt", "metric_version")
-    facts = named.join(sums, _STEP, "left").join(launched, _STEP, "left")
+    facts = named.join(sums, [PLACE, "annotation_id"], "left").join(launched, _STEP, "left")
     return _numbered(_judged(facts), sources, annotations).withColumn("metric_version", F.lit(METRIC_VERSION)).select(
         "job_id", "attempt", "source_id", "node_id", "rank", "step_name", "step_index", "step_occurrence", "start_ns",
         "duration_ns", *_CLASSES.values(), "other_ns", "gpu_time_ns", "launch_count", "status", "reason",
@@ -64,12 +64,12 @@ def _live(
     syncs: DataFrame,
     parameters: Parameters,
 ) -> DataFrame:
-    """Everything that can be live in a step, as (source, label, start_ns, end_ns)."""
-    columns = [*SOURCE_KEY, "label", "start_ns", "end_ns"]
+    """Everything that can be live in a step, as (place, label, start_ns, end_ns)."""
+    columns: list[Column | str] = [place(*SOURCE_KEY), "label", "start_ns", "end_ns"]
     device = device_events(kernels, memops).select(*columns)
     runtime = F.lit("runtime").alias("label")
-    calls = launches.select(*SOURCE_KEY, runtime, "start_ns", "end_ns")
-    waits = syncs.filter("thread_id IS NOT NULL").select(*SOURCE_KEY, runtime, "start_ns", "end_ns")
+    calls = launches.select(place(*SOURCE_KEY), runtime, "start_ns", "end_ns")
+    waits = syncs.filter("thread_id IS NOT NULL").select(place(*SOURCE_KEY), runtime, "start_ns", "end_ns")
     host = annotations.filter("side = 'host' AND NOT is_step AND is_closed")
     threads = annotations.filter("is_step").groupBy(*SOURCE_KEY).agg(F.min("thread_id").alias("step_thread_id"))
     loads = reduce(
@@ -83,20 +83,20 @@ def _live(
     return device.unionByName(calls).unionByName(waits).unionByName(work.select(*columns))
 
 
-def _sums(live: DataFrame, steps: DataFrame) -> DataFrame:
-    marks = steps.select(*SOURCE_KEY, F.lit("step").alias("label"), "start_ns", "end_ns")
-    both = live.select(*marks.columns).unionByName(marks)
-    stretches = sweep(sliced(both, "start_ns", "end_ns"), [*SOURCE_KEY, "slice"], [*_CLASSES, "step"])
-    value = F.struct(F.col("name").alias("step_name"), "step_occurrence").alias("value")
-    inside = stretches.filter("step").withColumn("at_ns", F.col("start_ns"))
-    placed = open_then(inside, steps.select(*SOURCE_KEY, value, "start_ns", "end_ns"), SOURCE_KEY, "step_id")
+def _sums(live: DataFrame, steps: DataFrame, windows: DataFrame) -> DataFrame:
+    marks = steps.select(
+        place(*SOURCE_KEY), F.lit("step").alias("label"), "start_ns", "end_ns", F.col("annotation_id").alias("value")
+    )
+    bounds = windows.select(place(*SOURCE_KEY), "window_start_ns", "window_end_ns")
+    inside = clipped(live.withColumn("value", F.lit(None).cast("bigint")), bounds, [PLACE])
+    both = inside.select(*marks.columns).unionByName(marks)
+    stretches = sweep(sliced(both, "start_ns", "end_ns"), [PLACE, "slice"], [*_CLASSES, "step"], told="step")
     length = F.col("end_ns") - F.col("start_ns")
     sums, higher = [], F.lit(False)
     for label, column in _CLASSES.items():
         sums.append(F.sum(F.when(F.col(label) & ~higher, length).otherwise(0)).alias(column))
         higher = higher | F.col(label)
-    grouped = placed.filter("step_id IS NOT NULL").groupBy(*SOURCE_KEY, "step_id").agg(*sums)
-    return grouped.select(*SOURCE_KEY, "step_id.*", *_CLASSES.values())
+    return stretches.filter("step").groupBy(PLACE, F.col("value").alias("annotation_id")).agg(*sums)
 
 
 def _judged(facts: DataFrame) -> DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -20,11 +22,11 @@ def device_events(kernels: DataFrame, memops: DataFrame) -> DataFrame:
     return ran.unionByName(moved)
 
 
-def clipped(intervals: DataFrame, windows: DataFrame) -> DataFrame:
+def clipped(intervals: DataFrame, windows: DataFrame, key: Sequence[str] = SOURCE_KEY) -> DataFrame:
     """Intervals cut to their window (window_start_ns, window_end_ns per source, kept); those outside vanish."""
-    bounds = windows.select(*SOURCE_KEY, "window_start_ns", "window_end_ns")
+    bounds = windows.select(*key, "window_start_ns", "window_end_ns")
     return (
-        intervals.join(F.broadcast(bounds), SOURCE_KEY)
+        intervals.join(F.broadcast(bounds), list(key))
         .withColumn("start_ns", F.greatest("start_ns", "window_start_ns"))
         .withColumn("end_ns", F.least("end_ns", "window_end_ns"))
         .filter("end_ns > start_ns")
@@ -33,7 +35,17 @@ def clipped(intervals: DataFrame, windows: DataFrame) -> DataFrame:
 
 def closed_steps(annotations: DataFrame, windows: DataFrame) -> DataFrame:
     """Closed steps with their source's window; `is_cut` where a step ends after it."""
-    columns = ["job_id", "attempt", "source_id", "node_id", "rank", "thread_id", "name", "index", "step_occurrence"]
+    columns = [
+        *SOURCE_KEY,
+        "attempt",
+        "node_id",
+        "rank",
+        "thread_id",
+        "annotation_id",
+        "name",
+        "index",
+        "step_occurrence",
+    ]
     found = annotations.filter("is_step AND is_closed AND duration_ns > 0")
     steps = found.select(*columns, "start_ns", "end_ns", "duration_ns")
     bounds = windows.select(*SOURCE_KEY, "window_start_ns", "window_end_ns", "gpu_reason")

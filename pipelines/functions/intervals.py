@@ -6,9 +6,9 @@ events are cut into slices of time first, and what a slice needs from before it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 SLICE_NS = 5_000_000_000
@@ -67,10 +67,10 @@ def innermost(points: DataFrame, ranges: DataFrame, keys: Sequence[str], name: s
 
     `ranges` are those of `nested`: keys, id, parent_id, depth, start_ns, end_ns.
     """
-    return open_then(points, _tops(ranges, keys), keys, name)
+    return open_then(points, tops(ranges, keys), keys, name)
 
 
-def _tops(ranges: DataFrame, keys: Sequence[str]) -> DataFrame:
+def tops(ranges: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Disjoint stretches (keys, value, start_ns, end_ns): which range was innermost when.
 
     At a range's end its parent is innermost again; a child that outlives it stays so and hands over outwards.
@@ -117,21 +117,25 @@ def open_then(points: DataFrame, stretches: DataFrame, keys: Sequence[str], name
 
     Stretches of one key are disjoint. Both are cut by slices, so that no key is one partition.
     """
-    pieces = sliced(stretches, "start_ns", "end_ns")
-    mark = F.struct("value", "end_ns")
-    value_type = F.lit(None).cast(f"struct<value:{stretches.schema['value'].dataType.simpleString()},end_ns:bigint>")
-    asked = (
-        points.withColumn("slice", _slice(F.col("at_ns")))
-        .withColumn("is_point", F.lit(True))
-        .withColumn("mark", value_type)
-    )
-    marks = pieces.select(*keys, F.col("start_ns").alias("at_ns"), "slice", F.lit(False).alias("is_point"),
-                          mark.alias("mark"))  # fmt: skip
-    in_slice = Window.partitionBy(*keys, "slice").orderBy("at_ns", "is_point").rowsBetween(Window.unboundedPreceding, 0)
-    both = asked.unionByName(marks, allowMissingColumns=True)
-    seen = both.withColumn("mark", F.last("mark", ignorenulls=True).over(in_slice)).filter("is_point")
-    held = F.when(F.col("mark.end_ns") > F.col("at_ns"), F.col("mark.value"))
-    return seen.withColumn(name, held).drop("mark", "slice", "is_point")
+    return opened(points, keys, {name: (stretches, [])})
+
+
+def opened(points: DataFrame, keys: Sequence[str], told: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> DataFrame:
+    """`open_then` for several kinds of stretches in one pass: name -> (stretches, their keys besides `keys`)."""
+    both = points.withColumns({"slice": _slice(F.col("at_ns")), "is_point": F.lit(True)})
+    for name, (stretches, more) in told.items():
+        mark = F.struct("value", "end_ns").alias(f"_{name}")
+        marks = sliced(stretches, "start_ns", "end_ns").select(
+            *keys, *more, "slice", F.col("start_ns").alias("at_ns"), F.lit(False).alias("is_point"), mark
+        )
+        both = both.unionByName(marks, allowMissingColumns=True)
+    # Those with the fewest keys first: what is partitioned for them is so for the others too.
+    for name, (_, more) in sorted(told.items(), key=lambda each: len(each[1][1])):
+        in_slice = Window.partitionBy(*keys, "slice", *more).orderBy("at_ns", "is_point")
+        so_far = in_slice.rowsBetween(Window.unboundedPreceding, 0)
+        both = both.withColumn(f"_{name}", F.last(f"_{name}", ignorenulls=True).over(so_far))
+    held = {name: F.when(F.col(f"_{name}.end_ns") > F.col("at_ns"), F.col(f"_{name}.value")) for name in told}
+    return both.filter("is_point").withColumns(held).drop("slice", "is_point", *[f"_{name}" for name in told])
 
 
 def sliced(
@@ -164,35 +168,64 @@ def _slice(at: Column, origin: Column | None = None, width: Column | None = None
     return F.call_function("div", offset - F.pmod(offset, wide), wide)
 
 
-def sweep(pieces: DataFrame, keys: Sequence[str], classes: Sequence[str]) -> DataFrame:
+def sweep(pieces: DataFrame, keys: Sequence[str], classes: Sequence[str], told: str | None = None) -> DataFrame:
     """Elementary stretches of time (keys, start_ns, end_ns) with, per class, whether any of its pieces covers them.
 
     `pieces` are rows of (keys, label, start_ns, end_ns), where label is one of `classes`. `keys` hold the slice.
-    Stretches that nothing covers are left out. Lengths add up exactly: each instant is in one stretch.
+    Stretches that nothing covers are left out. Lengths add up exactly: each instant is in one stretch. `told` names a
+    class whose pieces are disjoint; the stretches in one of them have its `value`.
     """
-
-    def deltas(sign: int, at: str) -> DataFrame:
-        each = [F.when(F.col("label") == name, sign).otherwise(0).alias(name) for name in classes]
-        return pieces.select(*keys, F.col(at).alias("start_ns"), *each)
-
-    points = deltas(1, "start_ns").unionByName(deltas(-1, "end_ns"))
-    edges = points.groupBy(*keys, "start_ns").agg(*[F.sum(name).alias(name) for name in classes])
-    in_time = Window.partitionBy(*keys).orderBy("start_ns")
+    # A label as a number, with the sign of the edge: what is sorted stays narrow.
+    number = F.lit(0)
+    for place, name in enumerate(classes, 1):
+        number = F.when(F.col("label") == name, place).otherwise(number)
+    starts = [F.col("start_ns").alias("at"), number.alias("edge")]
+    ends = [F.col("end_ns").alias("at"), (-number).alias("edge")]
+    if told:
+        starts.append(F.col("value").alias("value"))
+        ends.append(F.lit(None).cast(pieces.schema["value"].dataType).alias("value"))
+    edges = pieces.select(*keys, F.explode(F.array(F.struct(*starts), F.struct(*ends))).alias("one"))
+    # Partitioned and sorted here: the window would do it after the columns that it sums were made.
+    sorted_ = edges.select(*keys, "one.*").repartition(*keys).sortWithinPartitions(*keys, "at")
+    in_time = Window.partitionBy(*keys).orderBy("at")
     so_far = in_time.rowsBetween(Window.unboundedPreceding, 0)
-    flags = [(F.sum(name).over(so_far) > 0).alias(name) for name in classes]
-    stretches = edges.select(*keys, "start_ns", F.lead("start_ns").over(in_time).alias("end_ns"), *flags)
+    live = {
+        name: F.sum(F.when(F.col("edge") == place, 1).when(F.col("edge") == -place, -1).otherwise(0)).over(so_far) > 0
+        for place, name in enumerate(classes, 1)
+    }
+    values = [F.last("value", ignorenulls=True).over(so_far).alias("value")] if told else []
+    stretches = sorted_.select(
+        *keys,
+        F.col("at").alias("start_ns"),
+        F.lead("at").over(in_time).alias("end_ns"),
+        *[flag.alias(name) for name, flag in live.items()],
+        *values,
+    )
     covered = " OR ".join(f"`{name}`" for name in classes)
-    return stretches.filter(f"end_ns IS NOT NULL AND ({covered})")
+    found = stretches.filter(f"end_ns > start_ns AND ({covered})")
+    return found.withColumn("value", F.when(F.col(told), F.col("value"))) if told else found
 
 
 def union_ns(intervals: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Per key: union_ns, the length of the union of its intervals, and its first start_ns and last end_ns."""
-    pieces = sliced(intervals.select(*keys, "start_ns", "end_ns"), "start_ns", "end_ns").withColumn(
-        "label", F.lit("it")
+    pieces = sliced(intervals.select(*keys, "start_ns", "end_ns"), "start_ns", "end_ns")
+    in_time = Window.partitionBy(*keys, "slice").orderBy("start_ns")
+    return (
+        pieces.withColumn("added_ns", added(in_time))
+        .groupBy(*keys)
+        .agg(
+            F.sum("added_ns").alias("union_ns"),
+            F.min("start_ns").alias("start_ns"),
+            F.max("end_ns").alias("end_ns"),
+        )
     )
-    stretches = sweep(pieces, [*keys, "slice"], ["it"])
-    return stretches.groupBy(*keys).agg(
-        F.sum(F.col("end_ns") - F.col("start_ns")).alias("union_ns"),
-        F.min("start_ns").alias("start_ns"),
-        F.max("end_ns").alias("end_ns"),
-    )
+
+
+def added(in_time: WindowSpec, end: Column | None = None) -> Column:
+    """What an interval adds to the union of those before it in a window that is ordered by start_ns.
+
+    `end` is its end_ns where it counts, and NULL where it does not.
+    """
+    end = F.col("end_ns") if end is None else end
+    reach = F.max(end).over(in_time.rowsBetween(Window.unboundedPreceding, -1))
+    return F.greatest(end - F.greatest(F.col("start_ns"), F.coalesce(reach, F.col("start_ns"))), F.lit(0))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 
@@ -21,3 +23,34 @@ def durations(column: str = "duration_ns") -> list[Column]:
 def nearest_rank(column: str, share: float) -> Column:
     """The smallest value that at least `share` of the values do not exceed."""
     return F.expr(f"CAST(percentile_disc({share}) WITHIN GROUP (ORDER BY `{column}`) AS bigint)")
+
+
+def spread(events: DataFrame, keys: Sequence[str], column: str, name: str) -> DataFrame:
+    """Per key: `<name>_count`, _sum, _mean, _min, _p50, _p99, _max of a column's values that are not NULL.
+
+    The same as `durations`, for many events: equal values are counted first, which runs compiled, and what is left is
+    ranked by its counts.
+    """
+    counts = events.filter(F.col(column).isNotNull()).groupBy(*keys, column).agg(F.count("*").alias("_times"))
+    in_order = Window.partitionBy(*keys).orderBy(column).rowsBetween(Window.unboundedPreceding, 0)
+    all_ = Window.partitionBy(*keys)
+    ranked = counts.withColumns({"_rank": F.sum("_times").over(in_order), "_all": F.sum("_times").over(all_)})
+    value, spent = F.col(column), F.col(column) * F.col("_times")
+    return ranked.groupBy(*keys).agg(
+        F.sum("_times").alias(f"{name}_count"),
+        F.sum(spent).alias(f"{name}_sum"),
+        (F.sum(spent) / F.sum("_times")).alias(f"{name}_mean"),
+        F.min(value).alias(f"{name}_min"),
+        *[
+            F.min(F.when(F.col("_rank") >= F.ceil(F.col("_all") * share), value)).alias(f"{name}_{title}")
+            for title, share in (("p50", 0.5), ("p99", 0.99))
+        ],
+        F.max(value).alias(f"{name}_max"),
+    )
+
+
+def duration_columns() -> list[Column]:
+    """What `durations` gives, from the columns of `spread`."""
+    return [
+        F.col(f"duration_{each}").alias(f"duration_{each}_ns") for each in ("sum", "mean", "min", "p50", "p99", "max")
+    ]

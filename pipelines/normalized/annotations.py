@@ -1,15 +1,15 @@
 """Ranges that the program named, with their nesting, the steps among them, and the device time that they launched."""
 
 # No `from __future__ import annotations` here: it would take the name that the table's function must have.
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tracelake.pipelines.functions.intervals import union_ns
+from tracelake.pipelines.functions.intervals import added, sliced
 from tracelake.pipelines.functions.names import named
-from tracelake.pipelines.functions.where import SOURCE_KEY, with_device, with_where
+from tracelake.pipelines.functions.where import PLACE, SOURCE_KEY, place, with_device, with_where
 from tracelake.pipelines.parameters import DEFAULT, Parameters
 
-_KEY = [*SOURCE_KEY, "annotation_id"]
+_KEY = [PLACE, "annotation_id"]
 
 
 def annotations(
@@ -34,45 +34,52 @@ def annotations(
 
 
 def _with_gpu(host: DataFrame, kernels: DataFrame, memops: DataFrame) -> DataFrame:
-    columns = [*SOURCE_KEY, "device_id", "annotation_id", "start_ns"]
+    device = F.xxhash64("device_id").alias("device")
+    columns: list[Column | str] = [place(*SOURCE_KEY), device, "annotation_id", "start_ns"]
     events = kernels.select(*columns, F.col("effective_end_ns").alias("end_ns")).unionByName(
         memops.select(*columns, "end_ns")
     )
-    launched = events.filter("annotation_id IS NOT NULL")
-    own = _sum_of_devices(launched).withColumnRenamed("gpu_ns", "gpu_exclusive_ns").drop("gpu_span_ns")
-    around = launched.join(_ancestors(host), _KEY).drop("annotation_id")
-    all_ = _sum_of_devices(around.withColumnRenamed("ancestor_id", "annotation_id"))
-    captured = events.select(*SOURCE_KEY).distinct().withColumn("is_captured", F.lit(True))
-    joined = host.join(own, _KEY, "left").join(all_, _KEY, "left").join(F.broadcast(captured), SOURCE_KEY, "left")
+    captured = events.select(PLACE).distinct().withColumn("is_captured", F.lit(True))
+    placed = host.withColumn(PLACE, place(*SOURCE_KEY))
+    launched = events.filter("annotation_id IS NOT NULL").join(_ancestors(host), _KEY)
+    joined = placed.join(_spent(launched), _KEY, "left").join(F.broadcast(captured), PLACE, "left")
     own_ns, all_ns = (
         F.when(F.col("is_captured"), F.coalesce(name, F.lit(0))) for name in ("gpu_exclusive_ns", "gpu_ns")
     )
     joined = joined.withColumns({"gpu_exclusive_ns": own_ns, "gpu_time_ns": all_ns})
-    return joined.drop("is_captured", "gpu_ns")
+    return joined.drop("is_captured", "gpu_ns", PLACE)
 
 
-def _sum_of_devices(events: DataFrame) -> DataFrame:
-    united = union_ns(events, [*_KEY, "device_id"])
-    return united.groupBy(*_KEY).agg(
-        F.sum("union_ns").alias("gpu_ns"),
+def _spent(launched: DataFrame) -> DataFrame:
+    """Per range: gpu_ns of all events in it and gpu_exclusive_ns of its own, union per device, summed; gpu_span_ns."""
+    columns = launched.select(
+        PLACE, "device", F.col("ancestor_id").alias("annotation_id"), "start_ns", "end_ns",
+        (F.col("ancestor_id") == F.col("annotation_id")).alias("is_own"),
+    )  # fmt: skip
+    in_time = Window.partitionBy(*_KEY, "slice", "device").orderBy("start_ns")
+    own = added(in_time, F.when(F.col("is_own"), F.col("end_ns")))
+    pieces = sliced(columns, "start_ns", "end_ns").withColumns({"added_ns": added(in_time), "own_ns": own})
+    return pieces.groupBy(*_KEY).agg(
+        F.sum("added_ns").alias("gpu_ns"),
+        F.sum("own_ns").alias("gpu_exclusive_ns"),
         (F.max("end_ns") - F.min("start_ns")).alias("gpu_span_ns"),
     )
 
 
 def _ancestors(host: DataFrame) -> DataFrame:
-    """(job_id, source_id, annotation_id, ancestor_id): every range with itself and each range around it."""
-    place = F.struct("start_ns", "depth", "annotation_id").alias("place")
+    """(place, annotation_id, ancestor_id): every range with itself and each range around it."""
+    order = F.struct("start_ns", "depth", "annotation_id").alias("order")
     asks = host.select(
-        *SOURCE_KEY, "thread_id", place, "annotation_id", F.explode(F.sequence(F.lit(0), F.col("depth"))).alias("level")
+        *SOURCE_KEY, "thread_id", order, "annotation_id", F.explode(F.sequence(F.lit(0), F.col("depth"))).alias("level")
     )
     marks = host.select(
-        *SOURCE_KEY, "thread_id", place, F.col("depth").alias("level"), F.col("annotation_id").alias("ancestor_id")
+        *SOURCE_KEY, "thread_id", order, F.col("depth").alias("level"), F.col("annotation_id").alias("ancestor_id")
     )
     both = asks.unionByName(marks, allowMissingColumns=True)
     so_far = (
         Window.partitionBy(*SOURCE_KEY, "thread_id", "level")
-        .orderBy("place")
+        .orderBy("order")
         .rangeBetween(Window.unboundedPreceding, 0)
     )
     found = both.withColumn("ancestor_id", F.last("ancestor_id", ignorenulls=True).over(so_far))
-    return found.filter("annotation_id IS NOT NULL").select(*SOURCE_KEY, "annotation_id", "ancestor_id")
+    return found.filter("annotation_id IS NOT NULL").select(place(*SOURCE_KEY), "annotation_id", "ancestor_id")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tracelake.pipelines.functions.events import delayed, started_by
-from tracelake.pipelines.functions.streams import next_on_stream
-from tracelake.pipelines.functions.where import SOURCE_KEY, with_device, with_where
+from tracelake.pipelines.functions.events import started_by
+from tracelake.pipelines.functions.streams import crowded, lane, next_on_stream
+from tracelake.pipelines.functions.where import SOURCE_KEY, with_device, with_place, with_where
 from tracelake.pipelines.normalized.kernel_rules import classify
 
 # Type names of tensors and collectives -> precision of the math.
@@ -31,20 +31,32 @@ def kernels(source: DataFrame, kernel: DataFrame, launches: DataFrame, operators
     Precision comes from the operator's or collective's type where linked, else from the name; a name that says tf32
     refines an fp32 operand, since tf32 is how the math reads it.
     """
-    placed = with_device(with_where(kernel, source), source)
-    owned = delayed(started_by(placed, launches))
-    named = owned.join(F.broadcast(classify(kernel.select("name").distinct())), "name")
-    ends = named.withColumn("end_ns", F.col("start_ns") + F.col("duration_ns"))
-    guarded = _overrun(next_on_stream(ends))
-    linked = guarded.join(
+    names = kernel.select("name").distinct().withColumn("name_id", F.xxhash64("name"))
+    placed = with_place(kernel.withColumn("name_id", F.xxhash64("name")).drop("name"))
+    owned = started_by(placed, with_place(launches))
+    where = with_device(with_where(owned, source), source)
+    ends = where.withColumns({"end_ns": F.col("start_ns") + F.col("duration_ns"), "lane": lane()})
+    guarded = _guarded(ends, kernel, source)
+    named = guarded.join(F.broadcast(classify(names)), "name_id")
+    linked = named.join(
         operators.select(*SOURCE_KEY, "launch_id", F.col("name").alias("operator_name"),
                          F.col("dtype").alias("operator_dtype")),
         [*SOURCE_KEY, "launch_id"], "left",
     )  # fmt: skip
     return _with_precision(linked).withColumn("flags", _flags()).drop(
         "dtype", "operator_dtype", "name_precision", "is_overrun", "is_before_launch", "message_bytes", "group_id",
-        "group_size_count", "sequence", "device_index", "launch", "is_first",
+        "group_size_count", "sequence", "device_index", "name_id",
     )  # fmt: skip
+
+
+def _guarded(kernels_: DataFrame, kernel: DataFrame, source: DataFrame) -> DataFrame:
+    """Kernels with effective_end_ns; what follows on its stream is asked only where a kernel may contain another."""
+    ran = kernel.select(*SOURCE_KEY, "device_index", "stream_id", "start_ns", "duration_ns")
+    ends = with_device(with_where(ran, source), source).withColumn("end_ns", F.col("start_ns") + F.col("duration_ns"))
+    suspects = F.broadcast(crowded(ends.withColumn("lane", lane())))
+    sound = kernels_.join(suspects, "lane", "left_anti").drop("lane")
+    sound = sound.withColumns({"is_overrun": F.lit(False), "effective_end_ns": F.col("end_ns")})
+    return sound.unionByName(_overrun(next_on_stream(kernels_.join(suspects, "lane", "left_semi").drop("lane"))))
 
 
 def _overrun(kernels_: DataFrame) -> DataFrame:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from tracelake.pipelines.functions.intervals import FOREVER_NS, innermost, open_then
-from tracelake.pipelines.functions.links import linked
-from tracelake.pipelines.functions.where import SOURCE_KEY, with_where
+from tracelake.pipelines.functions.intervals import FOREVER_NS, opened, tops
+from tracelake.pipelines.functions.where import PLACE, SOURCE_KEY, place, with_place, with_where
 from tracelake.schemas.apis import KERNEL_PRODUCING, VERSION_SUFFIX
-
-_LAUNCH_KEY = [*SOURCE_KEY, "launch_id"]
 
 
 def launches(
@@ -27,17 +24,15 @@ def launches(
     innermost one open then on the call's thread; where none is, on the thread that runs the steps.
     """
     calls = (
-        with_where(launch, source)
+        with_place(launch)
         .withColumnRenamed("event_id", "launch_id")
         .withColumn("end_ns", F.col("start_ns") + F.col("duration_ns"))
     )
-    started = calls.join(_started(calls, kernel, memop), _LAUNCH_KEY, "left")
-    attributed = _attributed(_producing(started, sync), ranges)
+    started = _started(calls, kernel, memop)
+    attributed = with_where(_attributed(_producing(started, with_place(sync)), with_place(ranges)), source)
     delay = F.col("first_event_start_ns") - F.col("start_ns")
     return (
         attributed.withColumn("launch_delay_ns", F.when(delay >= 0, delay))
-        .withColumn("kernel_count", F.coalesce("kernel_count", F.lit(0)))
-        .withColumn("memop_count", F.coalesce("memop_count", F.lit(0)))
         .withColumn(
             "flags",
             F.array_compact(
@@ -52,22 +47,37 @@ def launches(
 
 
 def _started(calls: DataFrame, kernel: DataFrame, memop: DataFrame) -> DataFrame:
-    """Per launch: kernels, memory operations, and the start of the first of either."""
-    columns = [*SOURCE_KEY, "correlation_id", "start_ns", "event_id"]
-    events = kernel.select(*columns, F.lit(1).alias("is_kernel")).unionByName(
-        memop.select(*columns, F.lit(0).alias("is_kernel"))
+    """Calls with what each started: kernels, memory operations, and the start of the first of either.
+
+    Events belong to calls as in `linked`; here the calls are kept.
+    """
+    columns = [place(*SOURCE_KEY), F.col("correlation_id").alias("id"), F.col("start_ns").alias("at")]
+    events = kernel.select(*columns, "correlation_id", F.lit(1).alias("is_kernel")).unionByName(
+        memop.select(*columns, "correlation_id", F.lit(0).alias("is_kernel"))
     )
-    owned = linked(events, calls).filter("launch IS NOT NULL").withColumn("launch_id", F.col("launch.launch_id"))
-    return owned.groupBy(*_LAUNCH_KEY).agg(
-        F.min("start_ns").alias("first_event_start_ns"),
-        F.sum("is_kernel").alias("kernel_count"),
-        F.sum(1 - F.col("is_kernel")).alias("memop_count"),
+    # A call without an id gets one of its own: together they would be one partition.
+    id_ = F.when(F.col("correlation_id") > 0, F.col("correlation_id")).otherwise(-1 - F.col("launch_id"))
+    marks = calls.withColumns({"id": id_, "at": F.col("start_ns"), "mark": F.col("launch_id")})
+    both = marks.unionByName(events.filter("correlation_id > 0").drop("correlation_id"), allowMissingColumns=True)
+    is_event = F.col("is_kernel").isNotNull()
+    by_id = Window.partitionBy(PLACE, "id").orderBy("at", is_event)
+    so_far = by_id.rowsBetween(Window.unboundedPreceding, 0)
+    whole = by_id.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    owner = F.coalesce(F.last("mark", True).over(so_far), F.first("mark", True).over(whole))
+    of_call = Window.partitionBy(PLACE, "id", "owner")
+    counted = both.withColumn("owner", owner).withColumns(
+        {
+            "first_event_start_ns": F.min(F.when(is_event, F.col("at"))).over(of_call),
+            "kernel_count": F.coalesce(F.sum("is_kernel").over(of_call), F.lit(0)),
+            "memop_count": F.coalesce(F.sum(1 - F.col("is_kernel")).over(of_call), F.lit(0)),
+        }
     )
+    return counted.filter("mark IS NOT NULL").drop("id", "at", "mark", "owner", "is_kernel")
 
 
 def _producing(calls: DataFrame, sync: DataFrame) -> DataFrame:
     """Mark the calls that should produce a kernel; those inside stream capture on their thread only record."""
-    thread = [*SOURCE_KEY, "thread_id"]
+    thread = [PLACE, "thread_id"]
     in_time = Window.partitionBy(*thread).orderBy("start_ns", "event_id")
     captures = (
         sync.filter("kind IN ('stream_capture_begin', 'stream_capture_end')")
@@ -93,15 +103,18 @@ def _attributed(calls: DataFrame, ranges: DataFrame) -> DataFrame:
             "end_ns": F.coalesce("end_ns", F.lit(FOREVER_NS)),
         }
     )
-    thread = [*SOURCE_KEY, "thread_id"]
-    own = innermost(calls.withColumn("at_ns", F.col("start_ns")), host, thread, "own_annotation_id")
-    step_thread = host.filter("is_step").groupBy(*SOURCE_KEY).agg(F.min_by("thread_id", "start_ns").alias("thread_id"))
+    thread = [PLACE, "thread_id"]
+    step_thread = host.filter("is_step").groupBy(PLACE).agg(F.min_by("thread_id", "start_ns").alias("thread_id"))
     on_step_thread = host.join(F.broadcast(step_thread), thread, "left_semi")
-    both = innermost(own, on_step_thread, SOURCE_KEY, "step_annotation_id")
     steps = host.filter("is_step").select(
-        *SOURCE_KEY, F.struct("name", "step_occurrence").alias("value"), "start_ns", "end_ns"
+        PLACE, F.struct("name", "step_occurrence").alias("value"), "start_ns", "end_ns"
     )
-    placed = open_then(both, steps, SOURCE_KEY, "step")
+    told = {
+        "step": (steps, []),
+        "step_annotation_id": (tops(on_step_thread, [PLACE]), []),
+        "own_annotation_id": (tops(host, thread), ["thread_id"]),
+    }
+    placed = opened(calls.withColumn("at_ns", F.col("start_ns")), [PLACE], told)
     return (
         placed.withColumn("annotation_id", F.coalesce("own_annotation_id", "step_annotation_id"))
         .withColumn("step_name", F.col("step.name"))

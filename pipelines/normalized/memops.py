@@ -5,14 +5,13 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tracelake.pipelines.functions.events import delayed, started_by
-from tracelake.pipelines.functions.where import with_device, with_where
+from tracelake.pipelines.functions.events import started_by
+from tracelake.pipelines.functions.where import with_device, with_place, with_where
 
 
 def memops(source: DataFrame, memop: DataFrame, launches: DataFrame) -> DataFrame:
     """One row per operation; delays and flags as for kernels."""
-    placed = with_device(with_where(memop, source), source)
-    owned = delayed(started_by(placed, launches))
+    owned = with_device(with_where(started_by(with_place(memop), with_place(launches)), source), source)
     flags = F.array_compact(
         F.array(
             F.when(F.col("is_before_launch"), F.lit("before_launch")),
@@ -22,5 +21,5 @@ def memops(source: DataFrame, memop: DataFrame, launches: DataFrame) -> DataFram
     return (
         owned.withColumn("end_ns", F.col("start_ns") + F.col("duration_ns"))
         .withColumn("flags", flags)
-        .drop("launch", "is_first", "is_before_launch", "queue_delay_ns", "device_index")
+        .drop("is_before_launch", "queue_delay_ns", "device_index")
     )

@@ -10,23 +10,32 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
+from tracelake.recorder.importers.s3_trace import S3Trace, find_in_bucket
 from tracelake.recorder.importers.trace_file import Imported, ImportFailed, ImportOptions, import_file
+from tracelake.schemas.bucket import SCHEME, Connection, S3Options
 from tracelake.schemas.manifest import BadManifest
+from tracelake.schemas.storage import Storage, StorageFailed
 
 SUFFIXES = (".json", ".json.gz")
+Trace = Path | S3Trace
+"""A trace file, here or in a bucket."""
 Outcome = Imported | tuple[str, str]
 """What became of a file: imported, or its path and why not."""
 
-__all__ = ["ImportFailed", "ImportOptions", "Imported", "Outcome", "find", "import_all", "import_one"]
+__all__ = ["ImportFailed", "ImportOptions", "Imported", "Outcome", "Trace", "find", "import_all", "import_one"]
 
 
-def find(paths: Sequence[str]) -> list[Path]:
-    """The trace files that paths, folders and globs name, each once, in order.
+def find(paths: Sequence[str], s3: S3Options = S3Options()) -> list[Trace]:  # noqa: B008 -- it is frozen
+    """The trace files that paths, folders and globs name, here or at s3://, each once, in order.
 
-    Raises ImportFailed where one names nothing, or a folder holds no trace.
+    Raises ImportFailed where one names nothing, or a folder holds no trace; StorageFailed.
     """
-    found: dict[Path, None] = {}
+    found: dict[Trace, None] = {}
+    connection = Connection(s3)
     for given in paths:
+        if given.startswith(SCHEME):
+            found.update(dict.fromkeys(find_in_bucket(given, connection, SUFFIXES)))
+            continue
         # glob, not Path.glob: patterns may be absolute and hold **.
         matches = sorted(glob.glob(given, recursive=True)) if glob.has_magic(given) else [given]  # noqa: PTH207
         if not matches:
@@ -44,19 +53,22 @@ def find(paths: Sequence[str]) -> list[Path]:
     return list(found)
 
 
-def import_one(path: Path, lake: Path, options: ImportOptions) -> Outcome:
+def import_one(trace: Trace, lake: Path | Storage, options: ImportOptions) -> Outcome:
     """`import_file`, its failure as a value: one bad file leaves the others alone."""
     try:
-        return import_file(path, lake, options)
-    except (ImportFailed, BadManifest) as error:
-        return str(path), str(error)
+        if isinstance(trace, Path):
+            return import_file(trace, lake, options)
+        with trace.fetched() as path:
+            return import_file(path, lake, options, str(trace))
+    except (ImportFailed, BadManifest, StorageFailed) as error:
+        return str(trace), str(error)
     except OSError as error:
-        return str(path), f"{path}: {error.strerror or error}"
+        return str(trace), f"{trace}: {error.strerror or error}"
 
 
 def import_all(
-    files: Sequence[Path],
-    lake: Path,
+    files: Sequence[Trace],
+    lake: Path | Storage,
     options: ImportOptions,
     progress: Callable[[str, float], None] = lambda now, share: None,
 ) -> Iterator[Outcome]:
@@ -70,7 +82,7 @@ def import_all(
     context = mp.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     waiting = list(reversed(files))
-    running: dict[Any, tuple[Path, Any]] = {}
+    running: dict[Any, tuple[Trace, Any]] = {}
     done = 0
     try:
         while waiting or running:
@@ -91,12 +103,12 @@ def import_all(
             worker.terminate()
 
 
-def _work(sender: Any, path: Path, lake: Path, options: ImportOptions) -> None:
+def _work(sender: Any, path: Trace, lake: Path | Storage, options: ImportOptions) -> None:
     sender.send(import_one(path, lake, options))
     sender.close()
 
 
-def _received(receiver: Any, path: Path, worker: Any) -> Outcome:
+def _received(receiver: Any, path: Trace, worker: Any) -> Outcome:
     try:
         outcome: Outcome = receiver.recv()
     except EOFError:

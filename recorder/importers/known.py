@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +13,7 @@ from tracelake.recorder.importers.chunks import ByteStream
 from tracelake.recorder.importers.events import TraceReader
 from tracelake.recorder.segments import Staging
 from tracelake.schemas.manifest import Manifest, manifests
+from tracelake.schemas.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class KnownFile:
         return {int(at): digest for m in self.sources for at, digest in m.prefix_hashes.items()}
 
 
-def known_files(root: Path, job_id: str) -> list[KnownFile]:
+def known_files(raw: Storage, job_id: str) -> list[KnownFile]:
     """The imported files of a job. Raises BadManifest."""
     groups: dict[tuple[str, int, bool], list[Manifest]] = {}
-    for _, manifest in manifests(root, job_id):
+    for _, manifest in manifests(raw, job_id):
         if manifest.file_sha256 and manifest.read_bytes:
             key = (manifest.file_sha256, manifest.read_bytes, manifest.status == "incomplete")
             groups.setdefault(key, []).append(manifest)
@@ -41,7 +41,7 @@ def known_files(root: Path, job_id: str) -> list[KnownFile]:
 
 
 def twin(
-    known: Sequence[KnownFile], stream: ByteStream, reader: TraceReader, staging: Staging, root: Path
+    known: Sequence[KnownFile], stream: ByteStream, reader: TraceReader, staging: Staging, raw: Storage
 ) -> KnownFile | None:
     """The file that holds everything this one does: the same bytes, or a whole (or longer) one of which it is a cut."""
     for file in known:
@@ -50,7 +50,7 @@ def twin(
         if reader.cut and file.is_cut and reader.read_bytes <= file.read_bytes and _begins_with(stream, file):
             return file
         longer = file.read_bytes >= reader.read_bytes
-        if reader.cut and longer and _agree(stream.marks, file.marks) and _rows_begin(file, staging, root):
+        if reader.cut and longer and _agree(stream.marks, file.marks) and _rows_begin(file, staging, raw):
             return file
     return None
 
@@ -74,20 +74,20 @@ def _agree(ours: dict[int, str], theirs: dict[int, str]) -> bool:
     return all(theirs[at] == digest for at, digest in ours.items() if at in theirs)
 
 
-def _rows_begin(file: KnownFile, staging: Staging, root: Path) -> bool:
+def _rows_begin(file: KnownFile, staging: Staging, raw: Storage) -> bool:
     """Whether the known file's rows begin with the staged ones, kind by kind: hash marks alone leave a tail open.
 
     Starts are compared from the first one on, since a cut file has lost the base time that stands at its end.
     """
-    return bool(staging.kinds) and all(_kind_begins(file, kind, staging, root) for kind in staging.kinds)
+    return bool(staging.kinds) and all(_kind_begins(file, kind, staging, raw) for kind in staging.kinds)
 
 
-def _kind_begins(file: KnownFile, kind: str, staging: Staging, root: Path) -> bool:
+def _kind_begins(file: KnownFile, kind: str, staging: Staging, raw: Storage) -> bool:
     words = _WORDS.get(kind, "kind")
     columns = ["event_id", "start_ns", "duration_ns", words]
     ours = pa.concat_tables([rows.select(columns).cast(_plain(rows, columns)) for rows in staging.read(kind)])
-    paths = [root / s.path for m in file.sources for s in m.segments if s.kind == kind]
-    parts = [pq.read_table(path, columns=columns) for path in paths if path.is_file()]
+    paths = [s.path for m in file.sources for s in m.segments if s.kind == kind]
+    parts = [_columns(raw, path, columns) for path in paths if raw.size(path) is not None]
     if not parts:
         return False
     first = [part.filter(pc.less(part["event_id"], ours.num_rows)) for part in parts]
@@ -96,6 +96,11 @@ def _kind_begins(file: KnownFile, kind: str, staging: Staging, root: Path) -> bo
         return False
     starts = [pc.subtract(rows["start_ns"], rows["start_ns"][0]) for rows in (ours, theirs)]
     return bool(starts[0].equals(starts[1])) and all(ours[c].equals(theirs[c]) for c in ("duration_ns", words))
+
+
+def _columns(raw: Storage, path: str, columns: list[str]) -> pa.Table:
+    with raw.open(path) as file:
+        return pq.read_table(file, columns=columns)
 
 
 _WORDS = {"kernel": "name", "launch": "api_name", "annotation": "text", "operator": "name"}

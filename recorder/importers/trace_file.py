@@ -21,10 +21,11 @@ from tracelake.recorder.importers.events import Loss, NotATrace, TraceReader
 from tracelake.recorder.importers.kineto import KinetoSorter, Sorted, Span
 from tracelake.recorder.importers.known import cuts_of, known_files, twin
 from tracelake.recorder.importers.processes import DEVICE_ONLY, Processes, assign
-from tracelake.recorder.segments import SourceWriter, Staging
+from tracelake.recorder.segments import SourceWriter, Staging, local_lake
 from tracelake.schemas.catalog import table
-from tracelake.schemas.manifest import raw_root
+from tracelake.schemas.manifest import RAW_FOLDER, raw_root
 from tracelake.schemas.render.arrow import arrow_schema
+from tracelake.schemas.storage import Storage, storage_of
 
 VERSION = "kineto-1"
 REMEDIES = {
@@ -70,10 +71,18 @@ class ImportFailed(ValueError):
     """The file cannot be imported; the text is one line that names file, place and remedy."""
 
 
-def import_file(path: Path, lake: Path, options: ImportOptions) -> Imported:
-    """Read a Kineto trace and publish its sources. Raises ImportFailed and leaves nothing behind."""
-    root = raw_root(lake)
-    known = known_files(root, options.job_id)
+def import_file(path: Path, lake: Path | Storage, options: ImportOptions, name: str | None = None) -> Imported:
+    """Read a Kineto trace and publish its sources. Raises ImportFailed, StorageFailed, and leaves nothing to see.
+
+    `name` is where the trace lies, if `path` is a copy of it.
+    """
+    with local_lake(storage_of(lake)) as folder:
+        return _import(path, name or str(path), storage_of(lake).below(RAW_FOLDER), folder, options)
+
+
+def _import(path: Path, name: str, raw: Storage, lake: Path, options: ImportOptions) -> Imported:
+    """`raw` is what the lake holds, `lake` the folder to write into."""
+    known = known_files(raw, options.job_id)
     stream = ByteStream(path, [file.read_bytes for file in known if file.is_cut])
     staging = Staging(lake)
     # The system's allocator gives pages back; Arrow's own keeps them, a sixth of the peak.
@@ -87,15 +96,15 @@ def import_file(path: Path, lake: Path, options: ImportOptions) -> Imported:
                 sorter.add(batch)
         except NotATrace as error:
             raise ImportFailed(
-                f"{path}: not a trace: {error}; give a Kineto (Chrome trace) .json or .json.gz"
+                f"{name}: not a trace: {error}; give a Kineto (Chrome trace) .json or .json.gz"
             ) from error
         if not sorter.found.counts and not sorter.found.host:
-            raise ImportFailed(f"{path}: no event of a training trace among its {reader.rows} rows")
-        if (twin_ := twin(known, stream, reader, staging, root)) is not None:
+            raise ImportFailed(f"{name}: no event of a training trace among its {reader.rows} rows")
+        if (twin_ := twin(known, stream, reader, staging, raw)) is not None:
             held = tuple(manifest.source_id for manifest in twin_.sources)
-            return Imported(str(path), held, twin_.sources[0].status, reader.rows, 0, 0, duplicate=True)
-        trace = _Trace(path, stream, reader, sorter.found, options, cuts_of(known, stream, reader))
-        return _publish(trace, staging, root)
+            return Imported(name, held, twin_.sources[0].status, reader.rows, 0, 0, duplicate=True)
+        trace = _Trace(path, name, stream, reader, sorter.found, options, cuts_of(known, stream, reader))
+        return _publish(trace, staging, raw_root(lake))
     finally:
         pa.set_memory_pool(pool)
         staging.discard()
@@ -104,6 +113,7 @@ def import_file(path: Path, lake: Path, options: ImportOptions) -> Imported:
 @dataclass(frozen=True)
 class _Trace:
     path: Path
+    name: str
     stream: ByteStream
     reader: TraceReader
     found: Sorted
@@ -148,7 +158,7 @@ def _publish(trace: _Trace, staging: Staging, root: Path) -> Imported:
         _close(trace, writer, rows, status, first=ordinal == 0)
     read, stored, lost = (sum(rows[name] for rows in counts) for name in ("read", "stored", "quarantined"))
     sources = tuple(writer.source_id for writer in writers)
-    return Imported(str(trace.path), sources, status, read, stored, lost, warnings=trace.reader.warnings)
+    return Imported(trace.name, sources, status, read, stored, lost, warnings=trace.reader.warnings)
 
 
 def _write_source(
@@ -175,7 +185,7 @@ def _close(trace: _Trace, writer: SourceWriter, rows: dict[str, int], status: st
         status,
         attempt=trace.options.attempt,
         rows=rows,
-        file=str(trace.path),
+        file=trace.name,
         file_sha256=_hash_of_read(trace) if is_cut else trace.sha256,
         file_bytes=trace.stream.length,
         read_bytes=trace.reader.read_bytes if is_cut else trace.stream.length,
@@ -234,7 +244,7 @@ def _write_losses(writer: SourceWriter, trace: _Trace) -> None:
         {
             "job_id": writer.job_id,
             "source_id": writer.source_id,
-            "file": str(trace.path),
+            "file": trace.name,
             "offset_bytes": loss.offset,
             "length_bytes": loss.length,
             "row_index": loss.row_index,
@@ -307,7 +317,7 @@ def _source_rows(
         "skipped": [(name, str(count)) for name, count in sorted(trace.found.skipped.items())],
         "produced": [],
         "dropped": [],
-        "file": str(trace.path),
+        "file": trace.name,
         "file_sha256": trace.sha256,
         "file_bytes": trace.stream.length,
         "read_bytes": trace.reader.read_bytes if trace.reader.cut else trace.stream.length,

@@ -4,48 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
+from tracelake.recorder.segments import outgoing
 from tracelake.recorder.settings import Settings
-from tracelake.schemas.manifest import RAW_VERSION
+from tracelake.schemas.bucket import SCHEME, S3Options, storage_at
+from tracelake.schemas.manifest import RAW_FOLDER
+from tracelake.schemas.storage import Folder, Storage, StorageFailed
 
 LOG = logging.getLogger("tracelake.recorder.sidecar")
-
-
-class Target(Protocol):
-    """Where files go, by their path below the lake's raw folder."""
-
-    def put(self, file: Path, path: str) -> None:
-        """Bring one file there, whole or not at all. Raises DeliveryFailed."""
-
-
-class DeliveryFailed(Exception):
-    """A file could not be brought; the text says what to do."""
-
-
-class Folder:
-    """A folder that this machine sees."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def put(self, file: Path, path: str) -> None:
-        final = self._root / path
-        aside = final.with_name(f".{final.name}.{os.getpid()}.tmp")
-        try:
-            final.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, aside)
-            aside.replace(final)
-        except OSError as error:
-            with suppress(OSError):
-                aside.unlink()
-            raise DeliveryFailed(f"{final} cannot be written: {error}; free space or give another output") from error
 
 
 TURN_SECONDS, MOST_PAUSE_SECONDS = 0.25, 30.0
@@ -56,7 +25,7 @@ LAST_SECONDS = 110.0
 class Delivery:
     """Empties an outbox in a thread of its own, segments before the manifests that list them."""
 
-    def __init__(self, outbox: Path, target: Target) -> None:
+    def __init__(self, outbox: Path, target: Storage) -> None:
         self._outbox, self._target = outbox, target
         self._said = ""
         self._wake, self._ended = threading.Event(), threading.Event()
@@ -99,11 +68,11 @@ class Delivery:
 
     def push(self) -> bool:
         """Bring what waits; whether all of it arrived. A failure is logged when it is a new one."""
-        for file in self._waiting():
+        for file in outgoing(self._outbox):
             written = file.stat()
             try:
                 self._target.put(file, str(file.relative_to(self._outbox)))
-            except DeliveryFailed as error:
+            except StorageFailed as error:
                 self._say(str(error))
                 return False
             with self.lock:
@@ -119,27 +88,14 @@ class Delivery:
             LOG.warning("%s; kept in %s and tried again", failure, self._outbox)
             self._said = failure
 
-    def _waiting(self) -> Iterator[Path]:
-        """Files that are whole: what is still being written has a dot in front.
-
-        Manifests are listed first: their segments, written before them, are then among the files found after.
-        """
-        manifests = sorted((self._outbox / "manifest").rglob("*.json"))
-        for file in sorted(self._outbox.rglob("*.parquet")):
-            if not file.name.startswith("."):
-                yield file
-        yield from manifests
-
 
 def _is_same(one: os.stat_result, other: os.stat_result) -> bool:
     return (one.st_ino, one.st_mtime_ns) == (other.st_ino, other.st_mtime_ns)
 
 
-def target(settings: Settings, work_folder: Path) -> Target:
+def target(settings: Settings, work_folder: Path) -> Storage:
     """Where the raw folder of the output lies; a relative one is the training process's."""
-    from tracelake.recorder.sidecar.s3 import Bucket
-
-    if settings.output.startswith("s3://"):
-        url = f"{settings.output.rstrip('/')}/raw/{RAW_VERSION}"
-        return Bucket(url, endpoint_url=settings.s3_endpoint_url, region=settings.s3_region)
-    return Folder(work_folder / settings.output / "raw" / RAW_VERSION)
+    if settings.output.startswith(SCHEME):
+        options = S3Options(settings.s3_endpoint_url, settings.s3_region)
+        return storage_at(settings.output, options).below(RAW_FOLDER)
+    return Folder(work_folder / settings.output / RAW_FOLDER)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -12,6 +12,7 @@ from tracelake.schemas.catalog import table
 from tracelake.schemas.render.arrow import arrow_schema
 
 Interval = tuple[int, int]
+Row = TypeVar("Row", "Kernel", "Memop", "Launch", "Sync", "Annotation")
 
 
 class Kernel(NamedTuple):
@@ -56,7 +57,7 @@ class Sync(NamedTuple):
     kind: str
     thread_id: int | None
     device_index: int | None
-    stream_id: int
+    stream_id: int | None
     start_ns: int
     duration_ns: int
     correlation_id: int
@@ -98,6 +99,8 @@ class RankEvents:
     samples: list[Sample] = field(default_factory=list)
     steps: list[Interval] = field(default_factory=list)
     """Host intervals of the steps that ended, in order: the truth, not a table."""
+    first_step: int = 0
+    """Which step of the job the first of them is."""
 
     def tables(self) -> dict[str, Sequence[Any]]:
         """Rows by raw table, in order of time."""
@@ -135,7 +138,50 @@ def cut(events: RankEvents, at_ns: int) -> RankEvents:
         ],
         [],
         [step for step in events.steps if step[1] <= at_ns],
+        events.first_step,
     )
+
+
+def between(events: RankEvents, first: int, end: int) -> RankEvents:
+    """The window that holds the steps [first, end) of a rank; the host is in no step, and the device done, where it
+    opens and closes."""
+    steps = events.steps[first:end]
+    start_ns = _before(events, first)
+    end_ns = events.window_end_ns if end >= len(events.steps) else _before(events, end)
+
+    def inside(rows: list[Row]) -> list[Row]:
+        return [row for row in rows if start_ns <= row.start_ns < end_ns]
+
+    return RankEvents(
+        start_ns,
+        end_ns,
+        inside(events.kernels),
+        inside(events.memops),
+        inside(events.launches),
+        inside(events.syncs),
+        inside(events.annotations),
+        [],
+        steps,
+        events.first_step + first,
+    )
+
+
+def _before(events: RankEvents, number: int) -> int:
+    """An instant between a step and the one before it."""
+    if not number:
+        return events.window_start_ns
+    return (events.steps[number - 1][1] + events.steps[number][0]) // 2
+
+
+def drifted(rows: Sequence[Row], read: Callable[[int], int]) -> list[Row]:
+    """Rows as a clock dates them. Both ends of an interval move: what touched still does."""
+    moved = []
+    for row in rows:
+        start_ns, length_ns = read(row.start_ns), row.duration_ns
+        if length_ns is not None:
+            length_ns = read(row.start_ns + length_ns) - start_ns
+        moved.append(row._replace(start_ns=start_ns, duration_ns=length_ns))
+    return moved
 
 
 def arrow_table(kind: str, rows: Iterable[NamedTuple], clock_offset_ns: int) -> pa.Table:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tracelake.recorder.simulate import workloads
+from tracelake.recorder.simulate.faults import Fault
+from tracelake.recorder.simulate.noise import USUAL, Noise
 from tracelake.recorder.simulate.workloads import Workload
 
 SECOND_NS = 1_000_000_000
@@ -19,6 +21,7 @@ SLOW_STEP_FACTOR = 9
 STALL_EVERY = 6
 """Every so many steps the loader has nothing ready."""
 STALL_NS = (120_000_000, 180_000_000)
+STALL_SPREAD = 0.2
 CLOCK_AHEAD_NS = 5_000_000
 FEWEST_STEPS = 6
 """Below this a scaled job would lose its fault."""
@@ -44,17 +47,8 @@ L40S = Hardware("g6e.24xlarge", "NVIDIA L40S", 47_810_936_832, 142, "8.9", 35, 3
 
 
 @dataclass(frozen=True)
-class Fault:
-    """What is wrong with a job. kind: healthy, slow_node, data_stall, slow_step, late_clock or killed_process."""
-
-    kind: str = "healthy"
-    node: int | None = None
-    rank: int | None = None
-
-
-@dataclass(frozen=True)
 class Job:
-    """One training job: what it runs, where, since when, and its fault."""
+    """One training job: what it runs, where, since when, and what is wrong with it."""
 
     job_id: str
     workload: Workload
@@ -62,7 +56,6 @@ class Job:
     nodes: int
     devices_per_node: int
     steps: int
-    fault: Fault
     start_second: int
     """Start within the day."""
     first_node: int = 0
@@ -74,6 +67,16 @@ class Job:
     family: str = ""
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
+    faults: tuple[Fault, ...] = ()
+    noise: Noise = USUAL
+    windows: tuple[tuple[int, int], ...] = ()
+    """Steps [first, end) of each recorded window; empty: one window holds them all."""
+    has_markers: bool = True
+    """Whether annotations name the steps."""
+    reads_reasons: bool = False
+    """Whether samples hold why the clock is not at its highest."""
+    also_true: tuple[str, ...] = ()
+    """Causes that hold of the model itself, without any fault: finding them is right."""
 
     @property
     def world_size(self) -> int:
@@ -82,40 +85,35 @@ class Job:
     def node_of(self, rank: int) -> int:
         return rank // self.devices_per_node
 
-    @property
-    def guilty_ranks(self) -> tuple[int, ...]:
-        if self.fault.rank is not None:
-            return (self.fault.rank,)
-        return tuple(rank for rank in range(self.world_size) if self.node_of(rank) == self.fault.node)
+    def guilty(self, fault: Fault) -> tuple[int, ...]:
+        """The ranks that a fault singles out; none where it is everywhere."""
+        if fault.rank is not None:
+            return (fault.rank,)
+        return tuple(rank for rank in range(self.world_size) if self.node_of(rank) == fault.node)
+
+    def suffers(self, fault: Fault, rank: int) -> bool:
+        """Whether a fault acts on the rank itself; how long the others wait for it is their affair."""
+        if fault.rank is not None:
+            return fault.rank == rank
+        return fault.node is None or fault.node == self.node_of(rank)
 
     @property
-    def faulty_steps(self) -> tuple[int, ...]:
-        """Steps whose duration the fault changes."""
-        if self.fault.kind == "slow_node":
-            return tuple(range(self.steps))
-        if self.fault.kind == "data_stall":
-            return tuple(range(3, self.steps, STALL_EVERY))
-        return (self.steps * 2 // 3,) if self.fault.kind == "slow_step" else ()
+    def fault_name(self) -> str:
+        return "+".join(fault.kind for fault in self.faults) or "healthy"
 
-    @property
-    def killed_step(self) -> int | None:
-        """The step in which the guilty rank dies."""
-        return self.steps * 2 // 3 if self.fault.kind == "killed_process" else None
+    def without(self, fault: Fault) -> Job:
+        """The same job, all else equal."""
+        return replace(self, faults=tuple(other for other in self.faults if other != fault))
 
-    def compute_factor(self, rank: int, step: int) -> float:
-        """How much longer the rank's compute kernels last in a step."""
-        if rank not in self.guilty_ranks or step not in self.faulty_steps:
-            return 1
-        return {"slow_node": SLOWDOWN, "slow_step": SLOW_STEP_FACTOR}.get(self.fault.kind, 1)
-
-    def stall_ns(self, seed: int, step: int) -> int:
-        """Extra time that every rank waits for its batch: they read from one storage."""
-        if self.fault.kind != "data_stall" or step not in self.faulty_steps:
-            return 0
-        return random.Random(f"{seed}/{self.job_id}/stall/{step}").randint(*STALL_NS)
+    def of_kind(self, kind: str) -> Fault | None:
+        return next((fault for fault in self.faults if fault.kind == kind), None)
 
     def clock_offset_ns(self, node: int) -> int:
-        return CLOCK_AHEAD_NS if self.fault.kind == "late_clock" and node == self.fault.node else 0
+        late = (fault for fault in self.faults if fault.kind == "late_clock" and fault.node == node)
+        return sum(round(fault.size) for fault in late)
+
+    def clock_drift_ppm(self, node: int) -> float:
+        return sum(fault.size for fault in self.faults if fault.kind == "clock_drift" and fault.node == node)
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,6 @@ JOBS = (
         nodes=4,
         devices_per_node=8,
         steps=20,
-        fault=Fault(),
         start_second=1 * 3_600 + 754,
         has_autograd_thread=True,
         project="foundation",
@@ -176,7 +173,7 @@ JOBS = (
         nodes=4,
         devices_per_node=4,
         steps=32,
-        fault=Fault("slow_node", node=2),
+        faults=(Fault("slow_node", SLOWDOWN - 1, node=2, lowers_clock=True),),
         start_second=4 * 3_600 + 1_205,
         project="search",
         user="j.okafor",
@@ -191,7 +188,7 @@ JOBS = (
         nodes=2,
         devices_per_node=4,
         steps=36,
-        fault=Fault("data_stall"),
+        faults=(Fault("data_stall", sum(STALL_NS) / 2, first=3, every=STALL_EVERY, spread=STALL_SPREAD),),
         start_second=7 * 3_600 + 88,
         has_autograd_thread=True,
         project="vision",
@@ -207,7 +204,7 @@ JOBS = (
         nodes=1,
         devices_per_node=8,
         steps=36,
-        fault=Fault("slow_step", node=0, rank=5),
+        faults=(Fault("slow_step", SLOW_STEP_FACTOR - 1, 0, 5, first=24, count=1, lowers_clock=True),),
         start_second=11 * 3_600 + 2_310,
         first_node=2,
         project="foundation",
@@ -223,7 +220,7 @@ JOBS = (
         nodes=2,
         devices_per_node=4,
         steps=28,
-        fault=Fault("late_clock", node=1),
+        faults=(Fault("late_clock", CLOCK_AHEAD_NS, node=1),),
         start_second=15 * 3_600 + 417,
         first_node=2,
         project="vision",
@@ -239,7 +236,7 @@ JOBS = (
         nodes=2,
         devices_per_node=2,
         steps=30,
-        fault=Fault("killed_process", node=1, rank=3),
+        faults=(Fault("killed_process", node=1, rank=3, first=20, count=1),),
         start_second=20 * 3_600 + 3_005,
         first_node=4,
         project="speech",
@@ -253,4 +250,10 @@ JOBS = (
 
 def jobs(scale: float = 1.0) -> tuple[Job, ...]:
     """The day's jobs; `scale` multiplies their steps."""
-    return tuple(replace(job, steps=max(FEWEST_STEPS, round(job.steps * scale))) for job in JOBS)
+    return tuple(_scaled(job, max(FEWEST_STEPS, round(job.steps * scale))) for job in JOBS)
+
+
+def _scaled(job: Job, steps: int) -> Job:
+    """A fault that strikes once stays at its share of the job."""
+    faults = (replace(f, first=f.first * steps // job.steps) if f.count == 1 else f for f in job.faults)
+    return replace(job, steps=steps, faults=tuple(faults))

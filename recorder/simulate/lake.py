@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from tracelake.recorder.segments import SourceWriter
-from tracelake.recorder.simulate.events import RankEvents, arrow_table
+from tracelake.recorder.simulate.events import Interval, RankEvents, arrow_table, drifted
 from tracelake.recorder.simulate.fleet import Hardware, Job, Node
 from tracelake.schemas.catalog import table
-from tracelake.schemas.manifest import raw_root
+from tracelake.schemas.manifest import Segment, raw_root
 from tracelake.schemas.render.arrow import arrow_schema
 
 VERSION = "simulator-1"
@@ -35,6 +35,19 @@ class Window:
     clock_offset_ns: int
     closed: bool
     state: str
+    attempt: int = 0
+    previous_source_id: str | None = None
+    clock_drift_ppm: float = 0
+    clock_origin_ns: int = 0
+    """True time at which a drifting clock is right."""
+
+    def drift(self, at_ns: int) -> int:
+        """What the node's clock would say without its offset: a part per million gains a microsecond a second."""
+        return at_ns + round((at_ns - self.clock_origin_ns) * self.clock_drift_ppm) // 1_000_000
+
+    def read(self, at_ns: int) -> int:
+        """What the node's clock says at an instant."""
+        return self.drift(at_ns) + self.clock_offset_ns
 
 
 def device_json(hardware: Hardware, index: int, device_uuid: str) -> str:
@@ -61,19 +74,19 @@ def source_table(opened: Mapping[str, Any], closing: Mapping[str, Any] | None) -
     return pa.Table.from_pylist(rows, arrow_schema(table("raw.source")))
 
 
-def _opened(window: Window, events: RankEvents) -> dict[str, Any]:
+def _opened(window: Window, start_ns: int) -> dict[str, Any]:
     job, node = window.job, window.node
     index = window.rank % job.devices_per_node
     return {
         "day": window.day,
         "job_id": job.job_id,
-        "attempt": 0,
+        "attempt": window.attempt,
         "source_id": window.source_id,
         "format": "tracelake",
         "node_id": node.node_id,
         "rank": window.rank,
         "world_size": job.world_size,
-        "process_id": 2_000 + window.rank % job.devices_per_node,
+        "process_id": 2_000 + window.rank % job.devices_per_node + 1_000 * window.attempt,
         "process_name": "python",
         "project": job.project,
         "user": job.user,
@@ -87,7 +100,8 @@ def _opened(window: Window, events: RankEvents) -> dict[str, Any]:
         "devices": device_json(job.hardware, index, node.device_uuids[index]),
         "hyperparameters": sorted(job.hyperparameters.items()),
         "tags": sorted(job.tags.items()),
-        "window_start_ns": events.window_start_ns + window.clock_offset_ns,
+        "window_start_ns": window.read(start_ns),
+        "previous_source_id": window.previous_source_id,
         "flags": [],
         "skipped": [],
         "produced": [],
@@ -96,16 +110,14 @@ def _opened(window: Window, events: RankEvents) -> dict[str, Any]:
     }
 
 
-def _closing(window: Window, events: RankEvents, counts: Mapping[str, int]) -> dict[str, Any]:
-    host = [(row.start_ns, row.start_ns + row.duration_ns) for row in events.launches]
-    host += [(row.start_ns, row.start_ns + (row.duration_ns or 0)) for row in events.annotations]
+def _closing(window: Window, end_ns: int, host: Interval, counts: Mapping[str, int]) -> dict[str, Any]:
     return {
         "state": window.state,
         "exit_code": 0 if window.state == "completed" else SIGTERM,
         "status": "complete",
-        "window_end_ns": events.window_end_ns + window.clock_offset_ns,
-        "host_start_ns": min(start for start, _ in host) + window.clock_offset_ns,
-        "host_end_ns": max(end for _, end in host) + window.clock_offset_ns,
+        "window_end_ns": window.read(end_ns),
+        "host_start_ns": window.read(host[0]),
+        "host_end_ns": window.read(host[1]),
         "produced": sorted((kind, str(count)) for kind, count in counts.items()),
         "dropped": sorted((kind, "0") for kind in counts),
         **{f"rows_{name}_count": count for name, count in row_counts(sum(counts.values())).items()},
@@ -113,13 +125,39 @@ def _closing(window: Window, events: RankEvents, counts: Mapping[str, int]) -> d
 
 
 def write_window(lake: Path, window: Window, events: RankEvents) -> None:
-    """Publish one process's window. Without a closing row its manifest says that it still runs."""
+    """Publish what one process recorded."""
+    rows = events.tables()
+    tables = {
+        kind: arrow_table(kind, _dated(window, kind, some), window.clock_offset_ns) for kind, some in rows.items()
+    }
+    host = [(row.start_ns, row.start_ns + row.duration_ns) for row in events.launches]
+    host += [(row.start_ns, row.start_ns + (row.duration_ns or 0)) for row in events.annotations]
+    bounds = (min(start for start, _ in host), max(end for _, end in host))
+    write_tables(lake, window, tables, (events.window_start_ns, events.window_end_ns), bounds)
+
+
+def write_tables(
+    lake: Path, window: Window, tables: Mapping[str, pa.Table], span: Interval, host: Interval
+) -> tuple[Segment, ...]:
+    """Publish one process's window: what it spans, and its host events, in true time.
+
+    Without a closing row its manifest says that it still runs.
+    """
     writer = SourceWriter(raw_root(lake), window.day.isoformat(), window.job.job_id, window.source_id)
-    tables = events.tables()
     for kind, rows in tables.items():
-        writer.write(kind, arrow_table(kind, rows, window.clock_offset_ns))
-    counts = {kind: len(rows) for kind, rows in tables.items()}
-    closing = _closing(window, events, counts) if window.closed else None
-    writer.write("source", source_table(_opened(window, events), closing))
+        writer.write(kind, rows)
+    counts = {kind: rows.num_rows for kind, rows in tables.items()}
+    closing = _closing(window, span[1], host, counts) if window.closed else None
+    writer.write("source", source_table(_opened(window, span[0]), closing))
     status = "complete" if window.closed else "running"
-    writer.close(status, attempt=0, closed=window.closed, rows=row_counts(sum(counts.values())))
+    manifest = writer.close(status, attempt=window.attempt, closed=window.closed, rows=row_counts(sum(counts.values())))
+    return manifest.segments
+
+
+def _dated(window: Window, kind: str, rows: Sequence[Any]) -> Sequence[Any]:
+    """Rows with the drift of the node's clock in them."""
+    if not window.clock_drift_ppm:
+        return rows
+    if kind == "sample":
+        return [row._replace(at_ns=window.drift(row.at_ns)) for row in rows]
+    return drifted(rows, window.drift)

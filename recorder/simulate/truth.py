@@ -1,16 +1,17 @@
-"""What is true of a simulated fleet, worked out apart from the pipeline: the expected values of its tests."""
+"""What is true of simulated jobs, worked out apart from the pipeline: the expected values of its tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tracelake.recorder.simulate.events import Interval, RankEvents
+from tracelake.recorder.simulate.events import RankEvents
+from tracelake.recorder.simulate.intervals import length
 
 
 @dataclass(frozen=True)
 class DeviceTruth:
-    """One rank and its device. The four parts of the ledger and idle add up to the window exactly."""
+    """One window of a rank and its device. The four parts of the ledger and idle add up to the window exactly."""
 
     source_id: str
     rank: int
@@ -29,6 +30,7 @@ class DeviceTruth:
     overlapped_comm_ns: int
     step_durations_ns: tuple[int, ...]
     """Steps that ended, by occurrence."""
+    attempt: int = 0
 
     @property
     def idle_ns(self) -> int | None:
@@ -36,23 +38,83 @@ class DeviceTruth:
 
 
 @dataclass(frozen=True)
+class FaultTruth:
+    """One fault of a job: what it is called, who is guilty, which steps it touches, and what it costs."""
+
+    kind: str
+    cause: str
+    """Under which name a finding is right."""
+    ledger_class: str | None
+    """Class of the step ledger that grows; NULL where no step lasts longer."""
+    idle_cause: str | None
+    size: float
+    unit: str
+    nominal_ratio: float | None
+    """What it was sized to add to the usual step."""
+    found_in: str
+    """The table that must name it: stragglers, outlier_steps, findings, sources, fleet_daily; nothing, where finding
+    it would be wrong."""
+    ranks: tuple[int, ...]
+    """Who is guilty; none where the fault is everywhere."""
+    node_id: str | None
+    shows_rank: bool
+    """Whether the events tell who is guilty."""
+    attempt: int
+    excess_ns: Mapping[int, int]
+    """By occurrence of a touched step: how much longer the slowest rank's step lasts than in the same job without this
+    fault. All that a fault costs, and nothing where another fault hides it."""
+    own_excess_ns: Mapping[int, int]
+    """How much longer a guilty rank would take if it were alone and never waited; the most of any of them."""
+    usual_step_ns: int
+    """Median step, of the slowest rank each, without this fault."""
+    cost_ns: int
+    """Device time that all ranks lose."""
+
+    @property
+    def ratio(self) -> float:
+        """Mean excess of the touched steps, relative to the usual step."""
+        touched = self.excess_ns.values()
+        return sum(touched) / len(touched) / self.usual_step_ns if touched else 0.0
+
+
+@dataclass(frozen=True)
 class JobTruth:
-    """One job: its fault, who is guilty, and what it costs."""
+    """One job: what is wrong with it, who is guilty, and what it costs."""
 
     job_id: str
     fault: str
+    """Kinds of its faults, joined by +; healthy without any."""
+    noise: str
     state: str
+    world_size: int
     guilty_node_id: str | None
-    guilty_ranks: tuple[int, ...]
-    excess_ns: Mapping[int, int]
-    """By faulty step: how much longer the slowest rank's step lasts than in the same job without the fault."""
+    """Of the first fault."""
     compute_factors: Mapping[int, float]
     """By guilty rank: how much longer its compute kernels last in the faulty steps."""
     clock_offsets_ns: Mapping[str, int]
     """By node: how far its clock is ahead of true time."""
+    clock_drifts_ppm: Mapping[str, float]
     interrupted_source_ids: tuple[str, ...]
     """Windows without a closing row."""
+    faults: tuple[FaultTruth, ...]
+    also_true: tuple[str, ...]
+    """Causes that hold of the model itself, without any fault: finding them is right."""
     devices: tuple[DeviceTruth, ...]
+
+    @property
+    def guilty_ranks(self) -> tuple[int, ...]:
+        return tuple(sorted({rank for fault in self.faults for rank in fault.ranks}))
+
+    @property
+    def excess_ns(self) -> dict[int, int]:
+        """By touched step: what the faults cost, each for itself."""
+        steps = sorted({step for fault in self.faults for step in fault.excess_ns})
+        return {step: sum(fault.excess_ns.get(step, 0) for fault in self.faults) for step in steps}
+
+    @property
+    def benign_steps(self) -> dict[str, tuple[int, ...]]:
+        """Steps that last longer and are no outliers, by why."""
+        return {fault.kind: tuple(fault.excess_ns) for fault in self.faults if fault.found_in == "nothing"}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -63,7 +125,7 @@ class JobTruth:
 
 @dataclass(frozen=True)
 class Truth:
-    """The whole fleet of one simulated day."""
+    """All jobs of one simulated day."""
 
     seed: int
     day: str
@@ -74,27 +136,12 @@ class Truth:
         return sum(sum(job.counts.values()) for job in self.jobs)
 
     def job(self, fault: str) -> JobTruth:
-        """The job with that fault; each fault is in one job."""
+        """The first job with that fault; in the fleet each fault is in one job."""
         return next(job for job in self.jobs if job.fault == fault)
 
 
-def merge(intervals: Iterable[Interval]) -> list[Interval]:
-    """The union of half-open intervals as disjoint ones, in order: one sweep over the sorted starts."""
-    merged: list[Interval] = []
-    for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        elif end > start:
-            merged.append((start, end))
-    return merged
-
-
-def length(intervals: Iterable[Interval]) -> int:
-    return sum(end - start for start, end in merge(intervals))
-
-
 def device_truth(
-    events: RankEvents, *, source_id: str, rank: int, node_id: str, device_id: str, closed: bool
+    events: RankEvents, *, source_id: str, rank: int, node_id: str, device_id: str, closed: bool, attempt: int = 0
 ) -> DeviceTruth:
     compute = [(k.start_ns, k.start_ns + k.duration_ns) for k in events.kernels if k.collective_name is None]
     comm = [(k.start_ns, k.start_ns + k.duration_ns) for k in events.kernels if k.collective_name is not None]
@@ -114,13 +161,5 @@ def device_truth(
         busy_ns=busy_ns,
         overlapped_comm_ns=length(comm) - (kernel_ns - compute_ns),
         step_durations_ns=tuple(end - start for start, end in events.steps),
+        attempt=attempt,
     )
-
-
-def excess(faulty: Sequence[RankEvents], healthy: Sequence[RankEvents], occurrences: Iterable[int]) -> dict[int, int]:
-    """By step: the slowest rank's time with the fault less that without it, all else equal."""
-
-    def slowest(ranks: Sequence[RankEvents], step: int) -> int:
-        return max(events.steps[step][1] - events.steps[step][0] for events in ranks)
-
-    return {step: slowest(faulty, step) - slowest(healthy, step) for step in occurrences}

@@ -32,6 +32,10 @@ class Workload:
     batch_bytes: int
     gather: Collective | None = None
     """Collects sharded parameters at the start of a step."""
+    loading_ns: tuple[int, int] = (300_000, 900_000)
+    """The usual wait for a batch that the loader has ready."""
+    python_factor: float = 1
+    """How much more Python runs after launching a kernel than in compiled code."""
 
     @property
     def kernel_count(self) -> int:

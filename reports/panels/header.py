@@ -8,10 +8,15 @@ from statistics import median
 
 from tracelake.reports import format as f
 from tracelake.reports.data import JobData
+from tracelake.reports.files import checks_file, href
 from tracelake.reports.html import pill, term, text
 from tracelake.reports.metric_rows import Device
 from tracelake.reports.panels.shared import share
+from tracelake.reports.record_rows import Job, Publication
 from tracelake.reports.words import FORMATS, QUALITY, STATES, reason, short_device
+
+_REASONS = 4
+"""Reasons against a publication that a banner names."""
 
 
 def gpu_reason(data: JobData) -> str:
@@ -66,6 +71,16 @@ def banner(data: JobData) -> str:
         f'<div class="banner {kind}" role="note"><b>{first}</b> {then} {why} '
         '<a href="#quality">Capture quality</a></div>'
     )
+
+
+def publication(job: Job, verdict: Publication) -> str:
+    """Said on top of a page where the job may not be published."""
+    if verdict.is_publishable:
+        return ""
+    shown = "; ".join(map(text, verdict.reasons[:_REASONS]))
+    more = f"; and {f.count(len(verdict.reasons) - _REASONS)} more" if len(verdict.reasons) > _REASONS else ""
+    link = href(checks_file(job.job_id), "not-passed")
+    return f'<div class="banner bad" role="note"><b>Not published:</b> {shown}{more}. <a href="{link}">Checks</a></div>'
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ from collections import Counter
 
 from tracelake.reports import format as f
 from tracelake.reports.data import JobData
+from tracelake.reports.files import checks_file, href
 from tracelake.reports.html import data_table, figure, name, pill, state, table, term, text, unknown
 from tracelake.reports.page import Panel
-from tracelake.reports.record_rows import Quarantined, Source
-from tracelake.reports.words import QUALITY, reason
+from tracelake.reports.record_rows import Publication, Quarantined, Source
+from tracelake.reports.words import OUTCOMES, QUALITY, reason
 
 _PASSED = pill("good", "passed")
 _WARNING = pill("warn", "warning")
@@ -29,14 +30,24 @@ def panel(data: JobData) -> Panel:
         f"{words.capitalize()}: {f.plural(s.source_count, 'window')}, {figure(f.count(rows['read']), 'rows')} rows "
         f"read, {figure(f.count(s.rows_quarantined_count), 'quarantine')} of them set aside."
     )
-    checks = (_coverage(data), _accounting(rows), _quarantine(share), _ranks(data), _steps(data), _samples(data))
+    checks = (
+        _coverage(data),
+        _accounting(rows),
+        _quarantine(share),
+        _ranks(data),
+        _steps(data),
+        _samples(data),
+        _tables(data.publication),
+        _publication(data.publication),
+    )
     body = (
         table(["Check", "Result", "#Measured", "#.Limit"], checks)
         + _windows(data)
         + '<h3 class="sub" id="quarantine">Rows set aside</h3>'
         + _set_aside(data)
     )
-    return Panel("quality", "Capture quality", say, body, "", '<a class="btn" href="#def-status">Definition</a>')
+    link = f'<a class="btn" href="{href(checks_file(data.job.job_id))}">All checks</a>'
+    return Panel("quality", "Capture quality", say, body, "", f'{link}<a class="btn" href="#def-status">Definition</a>')
 
 
 def _rows_by_fate(data: JobData) -> Counter[str]:
@@ -97,6 +108,28 @@ def _samples(data: JobData) -> _Check:
         return what, _NOT_EVALUATED, cpu, "recorder only"
     valid = s.gpu_util_sampled_coverage_ratio
     return what, _PASSED if valid >= 0.95 else _WARNING, f"{f.percent(valid)} of GPU samples valid", "recorder only"
+
+
+def _tables(p: Publication) -> _Check:
+    """The checks of the tables, by outcome; each stands on a page of its own."""
+    counts = [(words, getattr(p, f"{outcome}_count")) for outcome, (_, words) in OUTCOMES.items()]
+    measured = ", ".join(f"{f.count(n)} {words}" for words, n in counts if n) or "none"
+    result = (
+        _FAILED
+        if p.failed_count or p.error_count
+        else _WARNING
+        if p.warned_count
+        else _PASSED
+        if p.passed_count
+        else _NOT_EVALUATED
+    )
+    return term("Checks of the tables", "check-outcome"), result, measured, "all"
+
+
+def _publication(p: Publication) -> _Check:
+    against = f.plural(len(p.reasons), "reason") if p.reasons else "nothing"
+    result = _PASSED if p.is_publishable else pill("bad", "not published")
+    return term("Publication", "publication"), result, f"{against} against it", "none"
 
 
 def _windows(data: JobData) -> str:

@@ -1,7 +1,7 @@
 """What each device did, per time bucket and step: the sums that the device ledger is made from."""
 
 from tracelake.schemas.columns import ATTEMPT, DEVICE_ID, JOB_ID, METRIC_VERSION, SOURCE_ID, duration, number, text
-from tracelake.schemas.model import Table
+from tracelake.schemas.model import Identity, Table
 
 TABLE = Table(
     name="aggregates.device_activity",
@@ -33,4 +33,5 @@ TABLE = Table(
     key=("job_id", "attempt", "source_id", "device_id", "bucket", "step_name", "step_occurrence"),
     cluster_by=("job_id",),
     may_be_empty=True,
+    identities=(Identity("communication_is_exposed_or_overlapped", "exposed_comm_ns + overlapped_comm_ns = comm_ns"),),
 )

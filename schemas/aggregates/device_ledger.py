@@ -14,7 +14,7 @@ from tracelake.schemas.columns import (
     ratio,
     text,
 )
-from tracelake.schemas.model import Table, one_of
+from tracelake.schemas.model import Identity, Table, has_reason, one_of
 
 TABLE = Table(
     name="aggregates.device_ledger",
@@ -56,4 +56,10 @@ TABLE = Table(
     ),
     key=("job_id", "attempt", "source_id", "device_id", "scope", "step_name", "step_occurrence", "bucket_start_ns"),
     cluster_by=("job_id",),
+    identities=(
+        Identity("parts_sum_to_window", "compute_ns + exposed_comm_ns + exposed_mem_ns + idle_ns = window_ns"),
+        Identity("communication_is_exposed_or_overlapped", "exposed_comm_ns + overlapped_comm_ns = comm_ns"),
+        Identity("synchronization_is_idle", "sync_idle_ns <= idle_ns"),
+        has_reason("compute_ns", "idle_ns"),
+    ),
 )

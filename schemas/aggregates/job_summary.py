@@ -1,7 +1,7 @@
 """One row per attempt with the figures that a page opens with."""
 
 from tracelake.schemas.columns import ATTEMPT, JOB_ID, METRIC_VERSION, count, duration, ns, ratio, text
-from tracelake.schemas.model import Column, Table, Type
+from tracelake.schemas.model import Column, Identity, Table, Type
 
 TABLE = Table(
     name="aggregates.job_summary",
@@ -67,4 +67,9 @@ TABLE = Table(
     ),
     key=("job_id", "attempt"),
     cluster_by=("job_id",),
+    identities=(
+        Identity(
+            "parts_sum_to_device_time", "compute_ns + exposed_comm_ns + exposed_mem_ns + idle_ns = device_time_ns"
+        ),
+    ),
 )

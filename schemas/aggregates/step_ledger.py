@@ -14,7 +14,7 @@ from tracelake.schemas.columns import (
     number,
     text,
 )
-from tracelake.schemas.model import Table, one_of
+from tracelake.schemas.model import Identity, Table, has_reason, one_of
 
 TABLE = Table(
     name="aggregates.step_ledger",
@@ -56,4 +56,13 @@ TABLE = Table(
     key=("job_id", "attempt", "source_id", "step_name", "step_occurrence"),
     cluster_by=("job_id",),
     may_be_empty=True,
+    identities=(
+        # Where a window has no device events, its device classes are unknown and take no part of the step.
+        Identity(
+            "classes_sum_to_step",
+            "coalesce(compute_ns, 0) + coalesce(exposed_comm_ns, 0) + coalesce(memcpy_ns, 0) + coalesce(memset_ns, 0)"
+            " + runtime_ns + data_loading_ns + host_work_ns + other_ns = duration_ns",
+        ),
+        has_reason("compute_ns", "other_ns"),
+    ),
 )

@@ -21,7 +21,7 @@ from tracelake.schemas.columns import (
     ratio,
     text,
 )
-from tracelake.schemas.model import Table, one_of
+from tracelake.schemas.model import Identity, Table, one_of
 
 CLASSES = (
     "communication",
@@ -89,4 +89,5 @@ TABLE = Table(
     partition_by=("day",),
     cluster_by=("job_id", "start_ns"),
     may_be_empty=True,
+    identities=(Identity("duration_is_effective", "effective_end_ns - start_ns = duration_ns"),),
 )

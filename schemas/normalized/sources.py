@@ -1,7 +1,7 @@
 """Recorded windows: which process, when, how complete, and every row accounted for."""
 
 from tracelake.schemas.columns import WHERE, count, ns, number, ratio, size, text
-from tracelake.schemas.model import Column, Table, Type, at_least, one_of
+from tracelake.schemas.model import Column, Identity, Share, Table, Type, at_least, one_of
 
 STATUSES = ("running", "complete", "incomplete", "degraded", "interrupted", "superseded")
 
@@ -54,4 +54,12 @@ TABLE = Table(
     ),
     key=("job_id", "source_id"),
     partition_by=("day",),
+    identities=(
+        Identity(
+            "every_row_is_accounted_for",
+            "rows_read = rows_stored + rows_quarantined + rows_deduplicated + rows_skipped",
+        ),
+        Identity("covered_launches_are_launches", "covered_launch_count <= producing_launch_count"),
+    ),
+    shares=(Share("set_aside", "rows_quarantined", "rows_read"),),
 )

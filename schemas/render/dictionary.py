@@ -40,6 +40,8 @@ def _table(declared: Table) -> str:
     ]
     if declared.partition_by:
         facts.append(f"Partitioned by {_named(declared.partition_by)}.")
+    if declared.identities:
+        facts.append("Holds in each row: " + "; ".join(f"`{each.predicate}`" for each in declared.identities) + ".")
     return _section(declared.name, facts, declared.columns)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tracelake.schemas.model import Column, Table, View
+from tracelake.schemas.model import Check, Column, Severity, Table, View
 
 
 def ddl(table: Table) -> str:
@@ -40,19 +40,25 @@ def casts(table: Table) -> list[str]:
     return [f"CAST(`{c.name}` AS {c.type.value}) AS `{c.name}`" for c in table.columns]
 
 
-def row_checks(table: Table, severity: str = "fail") -> list[tuple[str, str]]:
-    """(reason, predicate that must hold) for each row check: required columns first, then the declared ones."""
-    required = [(f"null_{c.name}", f"`{c.name}` IS NOT NULL") for c in table.columns if not c.nullable]
-    declared = [
-        (
-            f"{check.id}:{c.name}" if not check.id.endswith(("_time", "_duration")) else check.id,
-            _predicate(c.name, check.predicate),
-        )
-        for c in table.columns
-        for check in c.checks
-        if check.severity.value == severity
-    ]
-    return (required if severity == "fail" else []) + declared
+def row_checks(table: Table, severity: Severity = Severity.FAIL) -> list[tuple[str, str]]:
+    """(reason, predicate that must hold) for each row check: required columns first, then the declared ones.
+
+    Checks of several columns that share a reason are one: an impossible time is that in whichever column it stands.
+    """
+    found: dict[str, str] = {}
+    if severity is Severity.FAIL:
+        found |= {f"null_{c.name}": f"`{c.name}` IS NOT NULL" for c in table.columns if not c.nullable}
+    for column in table.columns:
+        for check in column.checks:
+            if check.severity is severity:
+                code, predicate = reason_of(column, check), _predicate(column.name, check.predicate)
+                found[code] = f"{found[code]} AND {predicate}" if code in found else predicate
+    return list(found.items())
+
+
+def reason_of(column: Column, check: Check) -> str:
+    """The reason code of a row that breaks a column's check."""
+    return check.id if check.id.endswith(("_time", "_duration")) else f"{check.id}:{column.name}"
 
 
 def _predicate(column: str, predicate: str) -> str:

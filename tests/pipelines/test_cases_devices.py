@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from case_inputs import CASES, UUIDS, all_jobs, job
 from cases import IMPORTERS, US, Job
+from pyspark.sql import SparkSession
 
 SAME = {
     "kernels": ("start_ns", "end_ns", "effective_end_ns", "duration_ns", "launch_delay_ns", "queue_delay_ns", "name",

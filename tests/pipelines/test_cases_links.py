@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from case_inputs import GRAPH, job
 from cases import BASE_NS, IMPORTERS, US, Job
+from pyspark.sql import SparkSession
 
 PARTS = ("compute_ns", "exposed_comm_ns", "exposed_mem_ns", "idle_ns", "gpu_active_ratio", "kernel_busy_ratio")
 

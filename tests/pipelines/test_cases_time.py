@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from case_inputs import job
 from cases import BASE_NS, IMPORTERS, US, Job
+from pyspark.sql import SparkSession
 
 from tracelake.pipelines import checks
 from tracelake.schemas.catalog import table

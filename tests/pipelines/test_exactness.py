@@ -15,9 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from checksums import Checksums, checksums
+from pyspark.sql import SparkSession
 
 from tracelake.pipelines.lake import Lake
 from tracelake.pipelines.runner import RunResult, run
@@ -26,21 +25,27 @@ from tracelake.recorder.simulate import simulate_job
 from tracelake.recorder.simulate.fleet import jobs
 from tracelake.schemas.catalog import tables
 from tracelake.schemas.manifest import raw_root
-from tracelake.schemas.model import Column, Table, Type
 from tracelake.schemas.render.arrow import arrow_schema
 from tracelake.schemas.render.rows import filled
 
 DAYS = [dt.date(2026, 11, 20 + number) for number in range(5)]
-OF_THE_RUN = ("run_id", "taken_ns")
-COMPARED = [declared for name, declared in tables().items() if declared.layer != "raw" and name != "operations.runs"]
-Checksums = dict[str, tuple[int, int]]
+
+
+def is_full(request: pytest.FixtureRequest) -> bool:
+    return "full" in str(request.config.getoption("markexpr"))
 
 
 @pytest.fixture(scope="module")
-def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The raw data of five days, a small job each."""
+def days(request: pytest.FixtureRequest) -> list[dt.date]:
+    """Five days, or two where time is short."""
+    return DAYS if is_full(request) else DAYS[:2]
+
+
+@pytest.fixture(scope="module")
+def raw(days: list[dt.date], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The raw data of those days, a small job each."""
     root = tmp_path_factory.mktemp("raw")
-    for number, (day, job) in enumerate(zip(DAYS, jobs(0.1), strict=False)):
+    for number, (day, job) in enumerate(zip(days, jobs(0.1), strict=False)):
         simulate_job(root, job, seed=number, day=day)
     return root / "raw"
 
@@ -52,28 +57,6 @@ def fresh(raw: Path, tmp_path: Path) -> Callable[[str], Lake]:
         return Lake(tmp_path / name)
 
     return lake
-
-
-def checksums(lake: Lake, spark: SparkSession) -> Checksums:
-    """Rows and an order-free sum of row hashes, per table; what names the run that wrote a row is left out."""
-    with ThreadPoolExecutor(3) as pool:
-        found = pool.map(lambda declared: _checksum(lake.read(spark, declared.name), declared), COMPARED)
-        return dict(zip((declared.name for declared in COMPARED), found, strict=True))
-
-
-def _checksum(rows: DataFrame, declared: Table) -> tuple[int, int]:
-    columns = [_comparable(c) for c in declared.columns if c.name not in OF_THE_RUN]
-    hashed = rows.select(F.xxhash64(*columns).cast("decimal(38,0)").alias("hash"))
-    row = hashed.agg(F.count("*").alias("rows"), F.coalesce(F.sum("hash"), F.lit(0)).alias("sum")).first()
-    assert row is not None
-    return int(row["rows"]), int(row["sum"])
-
-
-def _comparable(column: Column) -> SparkColumn:
-    if column.type is Type.MAP:
-        return F.to_json(F.array_sort(F.map_entries(column.name)))
-    # A mean's last digit depends on the order in which its values come.
-    return F.round(column.name, 9) if column.type is Type.DOUBLE else F.col(column.name)
 
 
 @pytest.fixture(scope="module")
@@ -124,9 +107,9 @@ def test_a_fault_at_any_write_leaves_what_the_next_run_mends(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    """Each run goes one fault further than the one before; every tenth write here, every write with `-m full`."""
+    """Each run goes one fault further than the one before; every tenth write, or each with -m "full or not full"."""
     lake, faults = fresh("faults"), Faults(monkeypatch)
-    every = 1 if "full" in str(request.config.getoption("markexpr")) else 10
+    every = 1 if is_full(request) else 10
     failed = 0
     while True:
         faults.at, faults.count = 1 + failed * every, 0
@@ -144,16 +127,15 @@ def test_a_fault_at_any_write_leaves_what_the_next_run_mends(
     assert checksums(lake, spark) == clean
 
 
-@pytest.mark.full
 def test_two_halves_and_a_retake_make_the_same_tables(
-    fresh: Callable[[str], Lake], clean: Checksums, spark: SparkSession
+    fresh: Callable[[str], Lake], clean: Checksums, spark: SparkSession, days: list[dt.date]
 ) -> None:
     lake = fresh("halves")
-    first = sorted(path.name for path in (lake.root / "raw/v1/manifest").iterdir())[:2]
+    first = sorted(path.name for path in (lake.root / "raw/v1/manifest").iterdir())[: len(days) // 2]
     for day in first:
         run(lake, spark, day=day.removeprefix("day="))
     done = run(lake, spark)
-    assert done.sources and len(done.jobs) == len(DAYS) - len(first)
+    assert done.sources and len(done.jobs) == len(days) - len(first)
     assert checksums(lake, spark) == clean
     # A manifest that is written again with the same rows, as an import of the same file does.
     for path in (lake.root / "raw/v1/manifest").glob(f"{first[0]}/*/*.json"):
@@ -164,11 +146,14 @@ def test_two_halves_and_a_retake_make_the_same_tables(
     assert differing <= {"operations.files"}, "the ledger keeps the manifest's new hash"
 
 
-@pytest.mark.full
 def test_runs_at_once_neither_lose_nor_double_a_row(
-    fresh: Callable[[str], Lake], clean: Checksums, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    fresh: Callable[[str], Lake],
+    clean: Checksums,
+    spark: SparkSession,
+    days: list[dt.date],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Case 40: five backfilled days at once, and a retry while the first of them is held in the middle of a write."""
+    """Case 40: backfilled days at once, and a retry while the first of them is held in the middle of a write."""
     lake = fresh("at-once")
     held, go_on = threading.Event(), threading.Event()
     write = Lake.replace
@@ -180,17 +165,17 @@ def test_runs_at_once_neither_lose_nor_double_a_row(
         write(*arguments)
 
     monkeypatch.setattr(Lake, "replace", held_once)
-    days = [day.isoformat() for day in DAYS]
+    named = [day.isoformat() for day in days]
     with ThreadPoolExecutor(6) as pool:
-        first = pool.submit(run, lake, spark, day=days[0])
+        first = pool.submit(run, lake, spark, day=named[0])
         assert held.wait(60)
-        others = [pool.submit(run, lake, spark, day=day) for day in [*days[1:], days[0]]]
+        others = [pool.submit(run, lake, spark, day=day) for day in [*named[1:], named[0]]]
         time.sleep(0.5)
         assert not any(other.done() for other in others), "the lake has one writer at a time"
         go_on.set()
         done: list[RunResult] = [future.result() for future in (first, *others)]
     taken = [len(result.jobs) for result in done]
-    assert taken[0] == 1 and sorted(taken[1:]) == [0, 1, 1, 1, 1]
+    assert taken[0] == 1 and sorted(taken[1:]) == [0] + [1] * (len(days) - 1)
     assert checksums(lake, spark) == clean
 
 
@@ -212,7 +197,6 @@ def killed_run(lake: Lake, tables_written: int) -> None:
     process.wait()
 
 
-@pytest.mark.full
 def test_three_kills_of_the_whole_process_cost_nothing(
     fresh: Callable[[str], Lake], clean: Checksums, spark: SparkSession
 ) -> None:

@@ -20,11 +20,11 @@ ADDED = ("capture", "capture_reason")
 
 
 def _older(lake: Lake, rows: DataFrame) -> None:
-    rows.write.format("delta").partitionBy("day").save(str(lake.path(SOURCES)))
+    rows.write.format("delta").partitionBy("day").save(lake.path(SOURCES))
 
 
 def _stored(lake: Lake, spark: SparkSession) -> DataFrame:
-    return spark.read.format("delta").load(str(lake.path(SOURCES)))
+    return spark.read.format("delta").load(lake.path(SOURCES))
 
 
 def test_columns_added_since_are_null_until_the_first_write_adds_them(
@@ -72,7 +72,17 @@ def test_raw_segments_without_newer_columns_are_read(spark: SparkSession, tmp_pa
     path.parent.mkdir(parents=True)
     arrays = [pa.array(fill[f.name], pa.string() if pa.types.is_dictionary(f.type) else f.type) for f in schema]
     pq.write_table(pa.Table.from_arrays(arrays, names=required), path)
-    read = lake.read_raw(spark, "kernel", [path])
+    read = lake.read_raw(spark, "kernel", [str(path)])
     assert read.schema.simpleString() == spark.createDataFrame([], ddl(declared)).schema.simpleString()
     row = read.collect()[0].asDict()
     assert {name for name, value in row.items() if value is not None} == set(required)
+
+
+def test_a_log_without_a_commit_is_no_table(tmp_path: Path) -> None:
+    """A writer that dies before its first commit leaves one."""
+    lake = Lake(tmp_path)
+    log = Path(lake.path(SOURCES)) / "_delta_log"
+    (log / "_staged_commits").mkdir(parents=True)
+    assert not lake.exists(SOURCES)
+    (log / "00000000000000000000.json").write_text("{}")
+    assert lake.exists(SOURCES)

@@ -34,7 +34,7 @@ def test_the_same_counts_and_sums(spark: SparkSession, small_fleet: tuple[Lake, 
     by_spark = _numbers(spark.sql(f"SELECT {SUMS[name]} FROM asked").first())
     spark.catalog.dropTempView("asked")
 
-    delta = DeltaTable(str(lake.path(table(name))))
+    delta = DeltaTable(lake.path(table(name)))
     asked = delta.to_pyarrow_dataset()
     with duckdb.connect() as connection:
         connection.register("asked", asked)
@@ -48,9 +48,9 @@ def test_only_current_files_are_read(spark: SparkSession, small_fleet: tuple[Lak
     """Writing a job anew leaves the old files beside the new ones; the log tells a reader which count."""
     lake, _ = small_fleet
     declared = table("aggregates.job_summary")
-    before = DeltaTable(str(lake.path(declared)))
+    before = DeltaTable(lake.path(declared))
     lake.replace(lake.read(spark, declared.name), declared, "true")
-    after = DeltaTable(str(lake.path(declared)))
+    after = DeltaTable(lake.path(declared))
     assert after.version() == before.version() + 1
     assert after.to_pyarrow_table().num_rows == before.to_pyarrow_table().num_rows == 2
     assert not set(after.file_uris()) & set(before.file_uris())

@@ -61,7 +61,7 @@ def test_many_small_files_become_one_sorted_file_and_no_reader_notices(
     reader = before.toLocalIterator()
     seen = [next(reader)]
     expected = _checksum(before)
-    orphan = lake.path(SYNCS) / f"day={DAY}" / "part-orphan.parquet"
+    orphan = Path(lake.path(SYNCS)) / f"day={DAY}" / "part-orphan.parquet"
     orphan.write_bytes(b"left by a writer that died")
     os.utime(orphan, (time.time() - DAYS_8,) * 2)
 
@@ -74,7 +74,9 @@ def test_many_small_files_become_one_sorted_file_and_no_reader_notices(
     assert _checksum(lake.read(spark, SYNCS.name)) == expected
     assert _checksum(before) == expected, "planned before, collected after"
     for file in live_files(lake, spark, SYNCS):
-        keys = [(row["job_id"], row["start_ns"]) for row in pq.read_table(file, partitioning=None).to_pylist()]
+        keys = [
+            (row["job_id"], row["start_ns"]) for row in pq.read_table(lake.root / file, partitioning=None).to_pylist()
+        ]
         assert keys == sorted(keys)
     # The files of the version that the reader began with are still there.
     seen += list(reader)
@@ -136,12 +138,14 @@ def test_a_deleted_job_leaves_no_trace(spark: SparkSession, rows: Any, lake: Lak
 
     assert not is_known(lake, spark, gone)
     assert (done.rows, done.raw.files) == (4, 2)
-    assert [page.name for page in done.pages] == [f"job-{gone}.html", f"timeline-{gone}.json.gz"]
-    assert [page.name for page in done.naming] == ["index.html"]
-    on_disk = [p for p in lake.root.rglob("*") if p.is_file() and "_delta_log" not in p.parts and p not in done.naming]
+    assert [Path(page).name for page in done.pages] == [f"job-{gone}.html", f"timeline-{gone}.json.gz"]
+    assert [Path(page).name for page in done.naming] == ["index.html"]
+    on_disk = [
+        p for p in lake.root.rglob("*") if p.is_file() and "_delta_log" not in p.parts and str(p) not in done.naming
+    ]
     assert [p for p in on_disk if gone.encode() in p.read_bytes()] == []
     for declared in (SYNCS, STATS, JOBS, FILES, RUNS):
-        stored = spark.read.format("delta").load(str(lake.path(declared)))
+        stored = spark.read.format("delta").load(lake.path(declared))
         assert stored.filter(F.to_json(F.struct("*")).contains(gone)).isEmpty()
         assert stored.filter(F.to_json(F.struct("*")).contains(kept)).count() == 1
     assert (reports / f"job-{gone}-2.html").exists()
@@ -153,7 +157,7 @@ def test_files_of_a_deleted_job_can_stay_for_readers(spark: SparkSession, rows: 
     lake.append(rows(SYNCS, {"job_id": "gone-4711"}).coalesce(1), SYNCS)
     done = delete_job(lake, spark, "gone-4711", keep_files=True)
     assert (done.rows, done.tables.files) == (1, 0)
-    assert len(list(lake.path(SYNCS).rglob("part-*.parquet"))) == 1
+    assert len(list(Path(lake.path(SYNCS)).rglob("part-*.parquet"))) == 1
 
 
 def test_retention_settings_that_make_no_sense() -> None:

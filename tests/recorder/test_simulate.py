@@ -16,8 +16,8 @@ import pytest
 
 from tracelake.recorder.simulate import DeviceTruth, JobTruth, Truth, simulate_fleet, simulate_kernels
 from tracelake.recorder.simulate.fleet import CLOCK_AHEAD_NS, FEWEST_STEPS, JOBS, SLOWDOWN, STALL_NS
+from tracelake.recorder.simulate.intervals import length
 from tracelake.recorder.simulate.lake import row_counts
-from tracelake.recorder.simulate.truth import length
 from tracelake.schemas.apis import KERNEL_PRODUCING
 from tracelake.schemas.catalog import table
 from tracelake.schemas.manifest import Manifest, manifests, raw_root

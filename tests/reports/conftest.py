@@ -12,10 +12,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import sample_cases
+import sample_checks
 import sample_data
 import sample_ideal
 from chromium import BINARY, Chromium
 
+from tracelake.reports.checks import ChecksData, checks_page
 from tracelake.reports.data import JobData
 from tracelake.reports.job import job_page
 
@@ -31,16 +33,24 @@ JOBS: dict[str, Callable[[], JobData]] = {
     "many_devices": sample_cases.many_devices,
 }
 
+CHECKS: dict[str, Callable[[], ChecksData]] = {
+    "all_hold": sample_checks.all_hold,
+    "much_fails": sample_checks.much_fails,
+    "hostile_checks": sample_checks.hostile,
+    "unchecked": sample_checks.unchecked,
+}
+
 
 @pytest.fixture(scope="session")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The page of a hand-made job, written once."""
+    """The page of a hand-made job, or of its checks, written once."""
     folder = tmp_path_factory.mktemp("pages")
 
     def write(name: str) -> Path:
         file = folder / f"{name}.html"
         if not file.exists():
-            file.write_text(job_page(JOBS[name](), made_ns=MADE_NS), encoding="utf-8")
+            made = checks_page(CHECKS[name](), made_ns=MADE_NS) if name in CHECKS else None
+            file.write_text(made or job_page(JOBS[name](), made_ns=MADE_NS), encoding="utf-8")
         return file
 
     return write

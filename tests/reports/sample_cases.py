@@ -12,7 +12,7 @@ from sample_parts import MS, US, S
 
 from tracelake.reports.data import JobData
 from tracelake.reports.metric_rows import OtherDevices, OtherKernels
-from tracelake.reports.record_rows import Quarantined
+from tracelake.reports.record_rows import Publication, Quarantined
 
 HOSTILE = (
     "</script><img src=x onerror=alert(1)>",
@@ -41,6 +41,7 @@ def hostile() -> JobData:
         step_groups=(replace(base.step_groups[0], step_name=bad),),
         device_models=(replace(base.device_models[0], name=bad),),
         quarantined=(Quarantined("loss", bad, 1, 2, 3, 4, bad, bad, bad),),
+        publication=Publication(False, [bad] * 6, 1, 1, 1, 1, 1),
     )
 
 

@@ -10,7 +10,16 @@ from sample_parts import US, S, make
 
 from tracelake.reports.data import JobData
 from tracelake.reports.metric_rows import Device, Kernel, RankSteps, Step, StepsLeftOut
-from tracelake.reports.record_rows import DeviceModel, Job, Quarantined, Source, SourceFlag, SourceGroup, Summary
+from tracelake.reports.record_rows import (
+    DeviceModel,
+    Job,
+    Publication,
+    Quarantined,
+    Source,
+    SourceFlag,
+    SourceGroup,
+    Summary,
+)
 
 DLRM_START = 1_694_128_201_421_000_000
 
@@ -123,6 +132,7 @@ def dlrm() -> JobData:
         troubled_sources=(),
         source_flags=(),
         quarantined=(),
+        publication=part.PUBLISHABLE,
     )
 
 
@@ -182,4 +192,7 @@ def degraded() -> JobData:
         ),
         source_flags=(SourceFlag("rank_missing", 1),),
         quarantined=(Quarantined("loss", file, 41_204_992, 8_192, None, None, "truncated", remedy, excerpt),),
+        publication=Publication(
+            False, ["set_aside: 1.7 % of the rows of normalized.sources, and 1 % may be"], 400, 1, 0, 157, 0
+        ),
     )

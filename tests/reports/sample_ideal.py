@@ -150,4 +150,5 @@ def ideal() -> JobData:
         troubled_sources=(),
         source_flags=(),
         quarantined=(aside,),
+        publication=part.PUBLISHABLE,
     )

@@ -20,6 +20,7 @@ from tracelake.reports.metric_rows import (
     Precision,
     StepGroup,
 )
+from tracelake.reports.record_rows import Publication
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 BUCKETS = 120
@@ -34,6 +35,9 @@ def make(row_type: type, **known: Any) -> Any:
     blanks = {"int": 0, "float": 0.0, "str": "", "bool": False, "list[str]": [], "list[int]": [], "dict[str, str]": {}}
     values = {x.name: blanks.get(str(x.type)) for x in fields(row_type)}
     return row_type(**(values | known))
+
+
+PUBLISHABLE = Publication(True, [], 430, 0, 0, 128, 0)
 
 
 def device(rank: int, node: str | None, window: int, parts: tuple[int, ...], index: int = 0) -> Device:

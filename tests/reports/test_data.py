@@ -19,7 +19,7 @@ _TYPES = [
     for t in vars(module).values()
     if inspect.isclass(t) and hasattr(t, "TABLE")
 ]
-_COMPUTED = {"device_count", "source_count", "step_count"}
+_COMPUTED = {"device_count", "source_count", "step_count", "entry_count"}
 
 
 @pytest.mark.parametrize("row_type", _TYPES, ids=lambda t: t.__name__)

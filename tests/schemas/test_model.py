@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tracelake.schemas.catalog import tables
-from tracelake.schemas.model import Column, Table, Type, Unit, View
+from tracelake.schemas.model import Column, Identity, Share, Table, Type, Unit, View
 
 KEY = Column("job_id", Type.STRING, "The job.")
 
@@ -42,6 +42,13 @@ def test_a_key_names_columns() -> None:
 def test_a_comment_is_a_sentence() -> None:
     with pytest.raises(ValueError, match="not a sentence"):
         _table(Column("a", Type.INT, "no full stop"))
+
+
+def test_identities_and_shares_have_names_of_their_own_and_columns() -> None:
+    with pytest.raises(ValueError, match="two identities or shares have one id"):
+        _table(identities=(Identity("a", "true"), Identity("a", "false")))
+    with pytest.raises(ValueError, match="share column lost does not exist"):
+        _table(shares=(Share("lost", "lost", "job_id"),))
 
 
 def test_every_declared_table_has_a_key_without_doubt() -> None:

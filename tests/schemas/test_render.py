@@ -8,10 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from tracelake.schemas.catalog import table, tables
+from tracelake.schemas.catalog import computed, table, tables
+from tracelake.schemas.model import Severity
 from tracelake.schemas.render.arrow import arrow_schema
 from tracelake.schemas.render.dictionary import dictionary
-from tracelake.schemas.render.expectations import suite
+from tracelake.schemas.render.expectations import suite, table_checks
 from tracelake.schemas.render.rows import filled
 from tracelake.schemas.render.spark import ddl, row_checks
 
@@ -36,12 +37,35 @@ def test_row_checks_of_raw_events_name_the_three_impossible_times() -> None:
     assert {"zero_time", "sentinel_time", "negative_duration"} <= codes
 
 
-def test_a_suite_has_every_declared_check() -> None:
-    declared = table("normalized.kernels")
-    rendered = suite(declared)
-    assert sum(bool(each["meta"].get("check")) for each in rendered) == sum(len(c.checks) for c in declared.columns)
-    assert rendered[0]["kwargs"]["column_set"] == list(declared.column_names)
+@pytest.mark.parametrize("name", list(computed()))
+def test_a_suite_has_every_declared_check(name: str) -> None:
+    declared = table(name)
+    checks = table_checks(declared, 0.02)
+    ids = [check.id for check in checks]
+    assert len(set(ids)) == len(ids)
+    assert ids[:3] == ["rows", "failing_rows", "set_aside" if declared.shares else "key"]
+    assert {each.id for each in declared.identities} <= set(ids)
+    assert {code for severity in Severity for code, _ in row_checks(declared, severity)} <= set(ids)
+    rendered = suite(declared, 0.02)
+    assert [each["meta"]["check"] for each in rendered] == ids == [each["kwargs"]["column"] for each in rendered]
+    assert rendered[1]["kwargs"]["max_value"] == 0.02
+    assert rendered[0]["kwargs"]["min_value"] == (0 if declared.may_be_empty else 1)
     assert {"type", "kwargs", "severity", "meta"} == set(rendered[0])
+
+
+def test_checks_of_several_columns_that_share_a_reason_are_one() -> None:
+    found = [check for check in table_checks(table("normalized.annotations"), 0.01) if check.id == "sentinel_time"]
+    assert [check.evaluated for check in found] == ["count(1)"]
+    predicate = dict(row_checks(table("normalized.annotations")))["sentinel_time"]
+    assert "`start_ns`" in predicate
+    assert "`end_ns`" in predicate
+
+
+def test_identities_name_columns_of_their_table(spark: SparkSession) -> None:
+    for declared in tables().values():
+        empty = spark.createDataFrame([], StructType.fromDDL(ddl(declared)))
+        for each in declared.identities:
+            assert empty.selectExpr(each.predicate).schema[0].dataType.simpleString() == "boolean"
 
 
 def test_filled_rows_hold() -> None:

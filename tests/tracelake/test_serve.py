@@ -68,7 +68,7 @@ def _listening(port: str) -> set[str]:
 def test_a_remote_session_asks_the_views_until_a_signal(small_fleet: tuple[Lake, Truth], tmp_path: Path) -> None:
     lake, truth = Lake(tmp_path / "lake"), small_fleet[1]
     shutil.copytree(small_fleet[0].root, lake.root)
-    late = lake.path(table("aggregates.kernel_stats")).rename(tmp_path / "late")
+    late = Path(lake.path(table("aggregates.kernel_stats"))).rename(tmp_path / "late")
     with _served(lake, "--idle-hours", "0", SPARK_CONNECT_AUTHENTICATE_TOKEN=TOKEN) as (process, address):
         assert _listening(address.rpartition(":")[2]) <= {"0100007F", "0000000000000000FFFF00000100007F"}
         asked = _ask(

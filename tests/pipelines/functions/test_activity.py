@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+from expect import Row, Rows, small_data
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from expect import Row, Rows, small_data
 
 from tracelake.pipelines.functions.activity import clipped, closed_steps, device_events, nice, with_bucket
 from tracelake.schemas.normalized.annotations import TABLE as ANNOTATIONS

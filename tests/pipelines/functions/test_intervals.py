@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from expect import SHIFT_NS, small_data
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from expect import SHIFT_NS, small_data
 
 from tracelake.pipelines.functions.intervals import SLICE_NS, innermost, nested, open_then, sliced, sweep, union_ns
 

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 from typing import Any
 
+from expect import small_data
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from expect import small_data
 
 from tracelake.pipelines.functions.links import linked
 

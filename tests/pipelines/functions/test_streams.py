@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 
+from expect import SHIFT_NS, small_data
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from expect import SHIFT_NS, small_data
 
 from tracelake.pipelines.functions.intervals import SLICE_NS
 from tracelake.pipelines.functions.streams import next_on_stream

@@ -1,0 +1,50 @@
+"""Settings: the conf file, then options; what is wrong is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tracelake.schemas.bucket import Bucket, S3Options
+from tracelake.schemas.storage import Folder
+from tracelake.settings import BadSettings, load
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_conf_of_the_repository_holds_the_defaults() -> None:
+    found, defaults = load(ROOT / "conf" / "tracelake.toml", None), load(None, None)
+    assert Path(found.lake) == Path(defaults.lake)
+    assert (found.s3, found.wait_seconds, found.spark, found.retention) == (S3Options(), None, {}, {})
+    assert isinstance(found.storage, Folder)
+
+
+def test_a_bucket_of_another_server(tmp_path: Path) -> None:
+    conf = tmp_path / "s3.toml"
+    conf.write_text(
+        '[lake]\npath = "s3://bucket/some/lake"\nwait_seconds = 0\n'
+        '[s3]\nendpoint_url = "http://127.0.0.1:7070"\nregion = "eu-central-1"\n'
+    )
+    found = load(conf, None)
+    assert found.wait_seconds == 0 and isinstance(found.storage, Bucket)
+    assert (found.storage.name, found.storage.connection.options.in_path) == ("s3://bucket/some/lake", True)
+    assert load(conf, "s3://other/").storage.name == "s3://other"
+    assert isinstance(load(conf, tmp_path).storage, Folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[s3]\nsecret = "x"', r"s3\.toml: \[s3\]: no setting secret; there are endpoint_url, region, path_style"),
+        ('[s3]\npath_style = "yes"', r"\[s3\]: path_style = 'yes'; give true or false"),
+        ("[lake]\nwait_seconds = -1", r"\[lake\]: wait_seconds = -1; give seconds, 0 for not at all"),
+        ('[lake]\nwhere = "x"', r"\[lake\]: no setting where; there are path, wait_seconds"),
+        ('[lake]\npath = "gs://bucket"', "gs://bucket: give a folder or s3://bucket/prefix"),
+        ("[lakes]", r"no table \[lakes\]"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "s3.toml").write_text(text)
+    with pytest.raises(BadSettings, match=said):
+        load(tmp_path / "s3.toml", None)
