@@ -6,7 +6,7 @@ import gzip
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,9 +16,10 @@ from pyspark.sql import functions as F
 
 from tracelake.pipelines.intake import windows
 from tracelake.pipelines.lake import Lake, one_of
+from tracelake.schemas.bucket import SCHEME, Bucket, S3Options, storage_at
 from tracelake.schemas.catalog import table
 from tracelake.schemas.manifest import EVENT_KINDS, manifests
-from tracelake.schemas.storage import Storage
+from tracelake.schemas.storage import Storage, StorageFailed
 
 _MOST_BYTES = 2000
 _ORDER = ("run_id", "job_id", "source_id", "kind", "file", "offset_bytes", "row_index", "reason")
@@ -41,18 +42,30 @@ def original(lake: Lake, entry: Mapping[str, Any]) -> str:
     if entry["offset_bytes"] is None:
         return "the entry names no stretch of bytes"
     try:
-        return _stretch(Path(entry["file"]), entry["offset_bytes"], entry["length_bytes"])
+        with _opened(lake, entry["file"]) as file:
+            return _stretch(file, entry["offset_bytes"], entry["length_bytes"])
+    except StorageFailed as error:
+        return str(error)
     except (OSError, EOFError) as error:
         return f"{entry['file']}: cannot be read ({getattr(error, 'strerror', None) or error})"
 
 
-def _stretch(path: Path, offset: int, length: int | None) -> str:
+def _opened(lake: Lake, name: str) -> IO[bytes]:
+    """An input, here or in a bucket that is reached as the lake's is."""
+    if not name.startswith(SCHEME):
+        return Path(name).open("rb")
+    options = lake.storage.connection.options if isinstance(lake.storage, Bucket) else S3Options()
+    bucket, _, key = name.removeprefix(SCHEME).partition("/")
+    return storage_at(f"{SCHEME}{bucket}", options).open(key)
+
+
+def _stretch(file: IO[bytes], offset: int, length: int | None) -> str:
     """Bytes of the uncompressed input, escaped."""
-    with path.open("rb") as probe:
-        is_packed = probe.read(2) == b"\x1f\x8b"
-    with gzip.open(path) if is_packed else path.open("rb") as file:
-        file.seek(offset)
-        found = file.read(min(length or _MOST_BYTES, _MOST_BYTES))
+    is_packed = file.read(2) == b"\x1f\x8b"
+    file.seek(0)
+    with gzip.open(file) if is_packed else file as whole:
+        whole.seek(offset)
+        found = whole.read(min(length or _MOST_BYTES, _MOST_BYTES))
     return found.decode("utf-8", "backslashreplace")
 
 

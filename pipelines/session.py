@@ -88,7 +88,7 @@ def _this_machine(jars: list[str]) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log_settings} -Dderby.system.home=/tmp"
-        " -XX:+UseParallelGC -XX:TieredStopAtLevel=4",
+        " -XX:+UseParallelGC",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
         "spark.databricks.delta.snapshotPartitions": "1",
     }

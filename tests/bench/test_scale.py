@@ -20,7 +20,7 @@ def test_duckdb_computes_the_same_aggregates_from_the_same_raw_files(spark: Spar
     made = write_fleet(lake.root, JOBS, KERNELS)
     done = run(lake, spark)
     assert done.rows["read"] == made.events
-    assert not any(each.failed for each in done.checked)
+    assert not done.checks["failed"]
     db = compute(lake.root, tmp_path)
     for name in QUERIES:
         assert db.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0], name

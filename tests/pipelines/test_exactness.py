@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import shutil
 import subprocess
 import sys
@@ -186,6 +187,7 @@ def killed_run(lake: Lake, tables_written: int) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        env={**os.environ, "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"},  # it does not live long
     )
     deadline = time.monotonic() + 240
     while len(list(lake.root.glob("tables/*/*/_delta_log"))) < tables_written:

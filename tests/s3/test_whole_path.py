@@ -159,7 +159,8 @@ def test_pages_upkeep_and_deletion(server: Server, raw: Path, spark: SparkSessio
     assert {"imported", "recorded"} < set(said["sql"].splitlines())
     assert "ok   lease         free" in said["doctor"] and "those of S3A" in said["doctor"]
     assert "Tables: " in said["maintain"]
-    assert "-3" in said["quarantine"]
+    (entry,) = json.loads(said["quarantine"])
+    assert entry["file"] == f"s3://{BUCKET}/traces/rank-0.json" and '"name": "late"' in entry["original"]
     assert "imported: " in said["delete-job"] and "2 pages deleted" in said["delete-job"]
     assert "no such bucket; create it" in said["unknown bucket"]
     code, refusal = said["no wait"]
