@@ -128,6 +128,7 @@ def test_a_fault_at_any_write_leaves_what_the_next_run_mends(
     assert checksums(lake, spark) == clean
 
 
+@pytest.mark.full
 def test_two_halves_and_a_retake_make_the_same_tables(
     fresh: Callable[[str], Lake], clean: Checksums, spark: SparkSession, days: list[dt.date]
 ) -> None:

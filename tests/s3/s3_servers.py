@@ -26,7 +26,8 @@ def environment() -> dict[str, str]:
     keys = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_EC2_METADATA_DISABLED": "true"}
     nowhere = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    return {**kept, **keys, **nowhere}
+    # Drivers of a minute, two at once on two cores: the better compiler does not pay.
+    return {**kept, **keys, **nowhere, "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
 
 
 def free_port() -> int:
