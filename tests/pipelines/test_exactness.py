@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -196,7 +197,7 @@ def killed_run(lake: Lake, tables_written: int) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     # The whole group: the JVM is a child and would go on writing.
-    subprocess.run(["kill", "-9", f"-{process.pid}"], check=True)
+    os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
