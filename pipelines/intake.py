@@ -6,6 +6,7 @@ import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -52,22 +53,18 @@ def windows(lake: Lake, job_id: str | None = None) -> list[Window]:
     return [w for w in found if (w.manifest.job_id, w.manifest.source_id) not in gone]
 
 
-def pending(lake: Lake, spark: SparkSession, *, job_id: str | None = None, day: str | None = None) -> list[Window]:
-    """Windows that the `files` ledger lacks or knows by another manifest, oldest day first.
+class Pending(NamedTuple):
+    """New windows: those to take in, oldest day first, and those of jobs that retention has removed in part."""
+
+    windows: list[Window]
+    refused: list[Window]
+
+
+def pending(lake: Lake, spark: SparkSession, *, job_id: str | None = None, day: str | None = None) -> Pending:
+    """Windows that the `files` ledger lacks or knows by another manifest, of one job or day where given.
 
     A job that retention has removed in part takes no more: its aggregates would shrink to what is left of it.
     """
-    fresh = [w for w, is_expired in _new(lake, spark, job_id) if not is_expired and day in (None, w.manifest.day)]
-    return sorted(fresh, key=lambda w: (w.manifest.day, w.manifest.job_id, w.manifest.source_id))
-
-
-def refused(lake: Lake, spark: SparkSession) -> list[Window]:
-    """New windows of jobs that retention has removed in part."""
-    return [window for window, is_expired in _new(lake, spark, None) if is_expired]
-
-
-def _new(lake: Lake, spark: SparkSession, job_id: str | None) -> list[tuple[Window, bool]]:
-    """Windows that the ledger does not know as they are, and whether their job has expired."""
     ledger = lake.read(spark, "operations.files")
     if job_id:
         ledger = ledger.filter(one_of("job_id", [job_id]))
@@ -78,11 +75,17 @@ def _new(lake: Lake, spark: SparkSession, job_id: str | None) -> list[tuple[Wind
         known.add((job, source, sha256))
         if status == "expired":
             expired.add(job)
-    return [
-        (window, window.manifest.job_id in expired)
-        for window in windows(lake, job_id)
-        if (window.manifest.job_id, window.manifest.source_id, window.sha256) not in known
-    ]
+    found = Pending([], [])
+    for window in windows(lake, job_id):
+        manifest = window.manifest
+        if (manifest.job_id, manifest.source_id, window.sha256) in known:
+            continue
+        if manifest.job_id in expired:
+            found.refused.append(window)
+        elif day in (None, manifest.day):
+            found.windows.append(window)
+    found.windows.sort(key=lambda w: (w.manifest.day, w.manifest.job_id, w.manifest.source_id))
+    return found
 
 
 class Intake:

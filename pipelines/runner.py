@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from tracelake.pipelines import checks, verdicts
-from tracelake.pipelines.intake import Intake, Window, pending, refused
+from tracelake.pipelines.intake import Intake, Window, pending
 from tracelake.pipelines.lake import Lake, conform, one_of
 from tracelake.pipelines.ledger import failed_rows, file_rows, frame, quarantine_rows, run_row
 from tracelake.pipelines.measures import RAISED, by_window
@@ -97,8 +97,8 @@ def _run(
     parameters: Parameters,
     progress: Progress,
 ) -> None:
-    windows = pending(lake, spark, job_id=job_id, day=day)
-    done.refused = sum(job_id in (None, window.manifest.job_id) for window in refused(lake, spark))
+    windows, refused = pending(lake, spark, job_id=job_id, day=day)
+    done.refused = len(refused)
     totals = dict.fromkeys(("read", "stored", "quarantined", "deduplicated", "skipped"), 0)
     for row in _take_in(lake, spark, windows, done, parameters, progress) if windows else ():
         for name in totals:

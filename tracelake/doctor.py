@@ -184,9 +184,9 @@ def _tables(lake: Lake, spark: SparkSession) -> str:
 
 
 def _behind(lake: Lake, spark: SparkSession) -> str:
-    from tracelake.pipelines.intake import pending, refused
+    from tracelake.pipelines.intake import pending
 
-    new, left_out = pending(lake, spark), refused(lake, spark)
+    new, left_out = pending(lake, spark)
     if left_out:
         jobs = sorted({window.manifest.job_id for window in left_out})
         raise Doubt(

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from tracelake.recorder.segments import SEGMENT_ROWS, SourceWriter
 from tracelake.recorder.simulate import DAY
+from tracelake.recorder.simulate.bulk import closing
 from tracelake.recorder.simulate.events import RankEvents, arrow_table
 from tracelake.recorder.simulate.fleet import SECOND_NS, day_start_ns, jobs, node
 from tracelake.recorder.simulate.lake import VERSION, device_json, row_counts, source_table
@@ -155,18 +156,7 @@ def _write_source(lake: Path, job_id: str, rank: int, world: int, tile: Tile, ti
         **{name: [] for name in ("flags", "skipped", "produced", "dropped")},
         "recorder_version": VERSION,
     }
-    closing = {
-        "state": "completed",
-        "exit_code": 0,
-        "status": "complete",
-        "window_end_ns": end_ns,
-        "host_start_ns": start_ns,
-        "host_end_ns": end_ns,
-        "produced": sorted((kind, str(count)) for kind, count in rows.items()),
-        "dropped": sorted((kind, "0") for kind in rows),
-        **{f"rows_{name}_count": count for name, count in counts.items()},
-    }
-    writer.write("source", source_table(opened, closing))
+    writer.write("source", source_table(opened, closing(dict(sorted(rows.items())), start_ns, end_ns)))
     writer.close("complete", attempt=0, rows=counts)
     return Made(0, 1, rows, sum(segment.bytes for segment in writer.segments))
 

@@ -89,12 +89,13 @@ def _write(lake: Path, job_id: str, rank: int, world_size: int, kernels: int, se
         "recorder_version": VERSION,
     }
     counts = {"annotation": steps.num_rows, "kernel": kernels, "launch": kernels}
-    writer.write("source", source_table(opened, _closing(counts, start_ns, start_ns + kernels * PERIOD_NS)))
+    writer.write("source", source_table(opened, closing(counts, start_ns, start_ns + kernels * PERIOD_NS)))
     writer.close("complete", attempt=0, rows=row_counts(sum(counts.values())))
     return source_id
 
 
-def _closing(counts: Mapping[str, int], start_ns: int, end_ns: int) -> dict[str, Any]:
+def closing(counts: Mapping[str, int], start_ns: int, end_ns: int) -> dict[str, Any]:
+    """What the last row says of a window that ended well."""
     return {
         "state": "completed",
         "exit_code": 0,

@@ -116,7 +116,7 @@ def test_retention_takes_old_jobs_whole_and_leaves_their_aggregates(spark: Spark
     statuses = {r["job_id"]: r["status"] for r in lake.read(spark, FILES.name).select("job_id", "status").collect()}
     assert statuses == {"old": "expired", "running": "stored", "imported": "stored"}
     _window(lake, "old", "old-1", LATER)
-    assert [w.manifest.job_id for w in pending(lake, spark)] == ["waiting"]
+    assert [w.manifest.job_id for w in pending(lake, spark).windows] == ["waiting"]
     assert maintain(lake, spark, Retention(raw_days=30), today=LATER).raw.files == 0, "what was not taken in stays"
 
 
