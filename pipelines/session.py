@@ -41,6 +41,14 @@ _ALWAYS = {
     "spark.databricks.delta.stats.skipping": "true",
 }
 
+# A short run is mostly planning, in thousands of methods that are called some thousand times: the better compiler waits
+# ten times longer for them, and finds the loops over events all the same. Java gives up compiling, or ends, where its
+# 240 MB for code are full.
+_COMPILING = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
+    " -XX:Tier4BackEdgeThreshold=400000 -XX:ReservedCodeCacheSize=512m"
+)
+
 
 class NoSpark(RuntimeError):
     """Spark cannot start here; the text says what to install or to set."""
@@ -88,7 +96,7 @@ def _this_machine(jars: list[str]) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log_settings} -Dderby.system.home=/tmp"
-        " -XX:+UseParallelGC",
+        f" -XX:+UseParallelGC {_COMPILING}",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
         "spark.databricks.delta.snapshotPartitions": "1",
     }

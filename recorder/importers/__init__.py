@@ -89,7 +89,8 @@ def import_all(
             while waiting and len(running) < (os.cpu_count() or 2):
                 path = waiting.pop()
                 receiver, sender = context.Pipe(duplex=False)
-                worker = context.Process(target=_work, args=(sender, path, lake, options), daemon=True)
+                given = (sender, path, lake, options, dict(os.environ))
+                worker = context.Process(target=_work, args=given, daemon=True)
                 worker.start()
                 sender.close()
                 running[receiver] = (path, worker)
@@ -103,7 +104,10 @@ def import_all(
             worker.terminate()
 
 
-def _work(sender: Any, path: Trace, lake: Path | Storage, options: ImportOptions) -> None:
+def _work(sender: Any, path: Trace, lake: Path | Storage, options: ImportOptions, environment: dict[str, str]) -> None:
+    # The fork server keeps the environment of this program's first import: credentials may have come since.
+    os.environ.clear()
+    os.environ.update(environment)
     sender.send(import_one(path, lake, options))
     sender.close()
 

@@ -16,6 +16,7 @@ import pyspark
 import pytest
 from checksums import checksums
 from pyspark.sql import SparkSession
+from quick_jvm import QUICK_JVM
 
 from tracelake.pipelines.jars import class_path
 from tracelake.pipelines.lake import Lake
@@ -24,14 +25,12 @@ from tracelake.recorder.simulate import Truth
 ROOT = Path(__file__).parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
 WORKERS = 2
-QUICK = "-XX:TieredStopAtLevel=1"
-"""Three JVMs on two cores live too short for the better compiler to pay."""
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))},
     "SPARK_HOME": str(SPARK_HOME),
     "SPARK_LOCAL_IP": "127.0.0.1",
     "SPARK_DAEMON_MEMORY": "256m",
-    "SPARK_SUBMIT_OPTS": QUICK,
+    "SPARK_SUBMIT_OPTS": QUICK_JVM,
     "PYSPARK_PYTHON": "/nonexistent/python",  # the tables are made without Python on the workers
     "PYSPARK_DRIVER_PYTHON": sys.executable,
 }
@@ -103,7 +102,7 @@ def test_a_submitted_run_makes_the_tables_that_a_local_one_makes(
     command = [
         str(SPARK_HOME / "bin/spark-submit"), "--master", cluster.url, "--executor-memory", "700m",
         "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.sql.shuffle.partitions=2",
-        "--conf", f"spark.executor.extraJavaOptions={QUICK}",
+        "--conf", f"spark.executor.extraJavaOptions={QUICK_JVM}",
         "--jars", ",".join(map(str, class_path())), "--py-files", str(wheel),
         str(ROOT / "conf/submit.py"), "run", "--lake", str(lake.root),
     ]  # fmt: skip

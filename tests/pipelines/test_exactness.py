@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from checksums import Checksums, checksums
 from pyspark.sql import SparkSession
+from quick_jvm import QUICK_JVM
 
 from tracelake.pipelines.lake import Lake
 from tracelake.pipelines.runner import RunResult, run
@@ -189,7 +190,7 @@ def killed_run(lake: Lake, tables_written: int) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        env={**os.environ, "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"},  # it does not live long
+        env={**os.environ, "SPARK_SUBMIT_OPTS": QUICK_JVM},
     )
     deadline = time.monotonic() + 240
     while len(list(lake.root.glob("tables/*/*/_delta_log"))) < tables_written:

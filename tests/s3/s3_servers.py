@@ -12,6 +12,7 @@ from pathlib import Path
 
 import boto3
 import pytest
+from quick_jvm import QUICK_JVM
 
 from tracelake.schemas.bucket import Bucket, S3Options, storage_at
 
@@ -26,8 +27,7 @@ def environment() -> dict[str, str]:
     keys = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_EC2_METADATA_DISABLED": "true"}
     nowhere = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    # Drivers of a minute, two at once on two cores: the better compiler does not pay.
-    return {**kept, **keys, **nowhere, "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
+    return {**kept, **keys, **nowhere, "SPARK_SUBMIT_OPTS": QUICK_JVM}
 
 
 def free_port() -> int:
