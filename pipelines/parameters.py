@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from tracelake.schemas.steps import STEP_PATTERNS
 
@@ -16,12 +16,57 @@ class Parameters:
 
     step_patterns: tuple[str, ...] = STEP_PATTERNS
     data_loading_patterns: tuple[str, ...] = (r"dataloader", r"data[ _-]?load", r"next[ _-]?batch", r"wait_for_batch")
+    checkpoint_patterns: tuple[str, ...] = (
+        r"(save|load|write|async)[ _-]?(model[ _-]?|sharded[ _-]?)?(checkpoint|ckpt)",
+        r"(checkpoint|ckpt)(ing)?[ _./:-]?(save|load|write)",
+        r"^(checkpoint|ckpt)$",
+        r"torch\.save",
+    )
+    evaluation_patterns: tuple[str, ...] = (r"(^|[^a-z])(eval|evaluat(e|ion)|validat(e|ion))($|[^a-z])",)
+    compile_patterns: tuple[str, ...] = (r"compil(e|ing|ation)($|[^dr])", r"autotun")
+    copy_patterns: tuple[str, ...] = (r"(^|[^a-z])(copy|h2d|d2h|to[ _]device)($|[^a-z])", r"memcpy")
+    communication_host_patterns: tuple[str, ...] = (
+        r"^(nccl|gloo|c10d|mpi)[ _:]",
+        r"(^|[^a-z])(all[ _-]?reduce|all[ _-]?gather|reduce[ _-]?scatter|all[ _-]?to[ _-]?all|barrier)($|[^a-z])",
+    )
+    launch_latency_ns: int = 30_000
+    outlier_step_min_count: int = 8
+    outlier_local_min_count: int = 200
+    outlier_neighbour_count: int = 101
+    outlier_min_score: float = 5
+    outlier_min_ratio: float = 1.2
+    outlier_cause_min_ratio: float = 0.5
+    warm_up_max_count: int = 10
+    warm_up_within_ratio: float = 0.2
+    clock_drop_min_ratio: float = 0.05
+    leak_bucket_count: int = 12
+    leak_reading_min_count: int = 10
+    leak_growth_min_ratio: float = 0.03
+    leak_rising_min_ratio: float = 0.8
     launch_coverage_min_ratio: float = 0.95
+    queue_full_count: int = 1_024
     slow_launch_ns: int = 50_000
     long_delay_ns: int = 100_000
     time_bucket_most_count: int = 120
     histogram_bin_most_count: int = 40
     failing_rows_max_ratio: float = 0.01
+    collective_end_tolerance_ns: int = 100_000
+    resolvable_residual_count: int = 10
+    straggler_min_ratio: float = 0.05
+    straggler_min_step_count: int = 20
+    straggler_deviation_count: float = 3
+    straggler_noise_ratio: float = 0.01
+    straggler_cause_min_ratio: float = 0.5
+    host_bound_compute_max_ratio: float = 0.5
+    throttled_clock_max_ratio: float = 0.97
+    throttled_sample_min_ratio: float = 0.5
+
+    finding_min_ratio: float = 0.05
+    finding_comm_min_ratio: float = 0.07
+    finding_host_min_ratio: float = 0.12
+    launch_bound_kernel_max_ns: int = 50_000
+    gpu_hour_prices: Mapping[str, float] = field(default_factory=dict)
+    """Price of a device's hour by machine type, in a currency of your own."""
 
     @staticmethod
     def from_mapping(given: Mapping[str, object]) -> Parameters:

@@ -22,13 +22,14 @@ class Unit(str, Enum):
     MICROSECOND = "us"
     MILLISECOND = "ms"
     HOUR = "hours"
+    PERCENT = "percent"
 
     @property
     def suffix(self) -> str:
         return f"_{self.value}"
 
 
-FOR_READING = (Unit.MICROSECOND, Unit.MILLISECOND, Unit.HOUR)
+FOR_READING = (Unit.MICROSECOND, Unit.MILLISECOND, Unit.HOUR, Unit.PERCENT)
 """Units of views only."""
 
 

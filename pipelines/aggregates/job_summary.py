@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tracelake.pipelines.functions.ranks import with_clash
 from tracelake.pipelines.functions.stats import nearest_rank
 from tracelake.pipelines.functions.where import SOURCE_KEY
 from tracelake.pipelines.parameters import METRIC_VERSION
@@ -33,6 +34,8 @@ def job_summary(
     memop_stats: DataFrame,
     precision_stats: DataFrame,
     samples: DataFrame,
+    rank_stats: DataFrame,
+    step_times: DataFrame,
 ) -> DataFrame:
     """One row per attempt. A figure whose evidence is missing is NULL; `reasons` names why."""
     joined = _windows(sources, jobs)
@@ -45,12 +48,18 @@ def job_summary(
         _count(memop_stats, "memop_count").drop("duration_sum_ns"),
         _precision(precision_stats),
         _samples(samples, sources),
+        _stragglers(rank_stats),
+        _outliers(step_times, step_ledger),
     ):
         joined = joined.join(facts, _ATTEMPT, "left")
     for name in ("device_count", "step_count", "uncovered_step_count", "kernel_count", "launch_count", "memop_count",
                  "kernel_sum_ns"):  # fmt: skip
         joined = joined.withColumn(name, F.coalesce(name, F.lit(0)))
     joined = joined.join(_ranks(sources), _ATTEMPT, "left")
+    unsaid = F.when(F.col("straggler_count").isNull(), F.coalesce("stragglers_reason", F.lit("no_comparable_steps")))
+    joined = joined.withColumn("stragglers_reason", unsaid)
+    unjudged = F.when(F.col("slow_step_count").isNull(), F.coalesce("outlier_steps_reason", F.lit("no_steps")))
+    joined = joined.withColumn("outlier_steps_reason", unjudged)
     return (
         _missing(joined)
         .withColumn("metric_version", F.lit(METRIC_VERSION))
@@ -172,13 +181,30 @@ def _samples(samples: DataFrame, sources: DataFrame) -> DataFrame:
     return cpu.join(gpu, _ATTEMPT, "full")
 
 
+def _stragglers(rank_stats: DataFrame) -> DataFrame:
+    """Slow ranks, where any could be judged; else why none could."""
+    judged = F.count_if(F.col("is_slow").isNotNull()) > 0
+    return rank_stats.groupBy(*_ATTEMPT).agg(
+        F.when(judged, F.count_if("is_slow")).alias("straggler_count"), F.min("reason").alias("stragglers_reason")
+    )
+
+
+def _outliers(step_times: DataFrame, step_ledger: DataFrame) -> DataFrame:
+    """Slow steps, where any of training could be judged; else why none could: too few, or what withholds them."""
+    judged = F.count_if((F.col("step_group") == "training") & F.col("score").isNotNull()) > 0
+    counts = step_times.groupBy(*_ATTEMPT).agg(
+        F.when(judged, F.count_if(F.col("kind") == "slow")).alias("slow_step_count"), F.min("reason").alias("too_few")
+    )
+    withheld = step_ledger.groupBy(*_ATTEMPT).agg(F.max("reason").alias("withheld"))
+    reasons = withheld.join(counts, _ATTEMPT, "left").withColumn(
+        "outlier_steps_reason", F.coalesce("too_few", "withheld")
+    )
+    return reasons.drop("too_few", "withheld")
+
+
 def _ranks(sources: DataFrame) -> DataFrame:
     """Ranks seen, and those that two overlapping windows claim: both are kept, and the rank counts as missing."""
-    in_time = Window.partitionBy(*_ATTEMPT, "rank").orderBy("window_start_ns", "source_id")
-    reach = F.max("window_end_ns").over(in_time.rowsBetween(Window.unboundedPreceding, -1))
-    clash = F.coalesce(reach > F.col("window_start_ns"), F.lit(False))
-    ranks = sources.filter("rank IS NOT NULL AND status <> 'superseded'").withColumn("is_clash", clash)
-    per_rank = ranks.groupBy(*_ATTEMPT, "rank").agg(F.max("is_clash").alias("is_clash"))
+    per_rank = with_clash(sources).groupBy(*_ATTEMPT, "rank").agg(F.max("is_clash").alias("is_clash"))
     rank = F.col("rank").cast("bigint")
     return per_rank.groupBy(*_ATTEMPT).agg(
         F.array_sort(F.collect_list(rank)).alias("ranks_present"),

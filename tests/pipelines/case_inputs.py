@@ -96,6 +96,19 @@ def case_16() -> list[Recording]:
     ]  # fmt: skip
 
 
+def case_16_collectives() -> list[Recording]:
+    """World of 4: files of ranks 0, 1, 1 (overlapping) and 3. Four all-reduces, for which rank 0 waits 30 us each."""
+    recordings = []
+    for number, rank in enumerate([0, 1, 1, 3]):
+        late = 0 if rank == 0 else 30
+        events = [host(0, 1000, "ProfilerStep#1")]
+        for call in range(4):
+            at = 100 + 200 * call + call * call
+            events += [launch(at - 10, 2, call + 1), kernel(at + late, at + 50, call + 1, NCCL, stream=20 + number)]
+        recordings.append(Recording(events, rank=rank, world_size=4, uuids=[UUIDS[number]]))
+    return recordings
+
+
 def case_16_sampler() -> Recording:
     """CUDA_VISIBLE_DEVICES=2,3: devices 0 and 1 of the process are the node's third and fourth."""
     samples = [
@@ -126,6 +139,7 @@ CASES: dict[str, list[Recording]] = {
     "14": [Recording([host(90, 400, "ProfilerStep#1"), *(launch(100 * i, 5, i) for i in (1, 2, 3)),
                       kernel(60, 70, 1), kernel(230, 240, 2), kernel(330, 340, 3), kernel(10, 20, 4)])],
     "16": case_16(),
+    "16-collectives": case_16_collectives(),
     "16-norank": [Recording([host(0, 100, "run"), kernel(10, 60)])],
     "18-streams": [Recording([host(0, 200, "run"), kernel(0, 100, stream=1), kernel(50, 150, stream=2),
                               kernel(100, 100, stream=1), kernel(150, 160, stream=2)])],

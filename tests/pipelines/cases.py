@@ -35,7 +35,9 @@ TABLES = (
     "normalized.sources", "normalized.devices", "normalized.kernels", "normalized.memops", "normalized.launches",
     "normalized.syncs", "normalized.annotations", "normalized.samples", "aggregates.job_summary",
     "aggregates.device_ledger", "aggregates.step_ledger", "aggregates.step_launches", "aggregates.launch_stats",
-    "aggregates.kernel_stats", "aggregates.utilization", "operations.quarantine", "operations.files",
+    "aggregates.kernel_stats", "aggregates.utilization", "aggregates.idle_causes", "aggregates.outlier_steps",
+    "aggregates.collective_waits", "aggregates.collective_matches", "aggregates.rank_steps",
+    "aggregates.stragglers", "operations.quarantine", "operations.files",
 )  # fmt: skip
 _CATEGORY = {
     "kernel": "kernel", "memop": "gpu_memcpy", "launch": "cuda_runtime", "sync": "cuda_sync", "operator": "cpu_op",

@@ -28,7 +28,7 @@ _TWIN = " (shifted and shuffled)"
 _INSTANTS = frozenset(
     {
         "start_ns", "end_ns", "at_ns", "effective_end_ns", "first_event_start_ns", "window_start_ns", "window_end_ns",
-        "host_start_ns", "host_end_ns", "bucket_start_ns", "created_ns", "started_ns", "ended_ns",
+        "host_start_ns", "host_end_ns", "bucket_start_ns", "created_ns", "started_ns", "ended_ns", "origin_ns",
     }
 )  # fmt: skip
 _DEFAULTS: dict[str, Row] = {

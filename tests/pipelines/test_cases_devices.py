@@ -45,10 +45,25 @@ def test_case_16_ranks_that_are_missing_or_claimed_twice(case: Callable[[str], J
     assert {"missing_ranks", "conflicting_ranks"} <= set(found.summary["reasons"])
 
 
+def test_case_16_numbers_across_ranks_say_two_of_four(case: Callable[[str], Job]) -> None:
+    found = case("16-collectives")
+    matches = found.rows("collective_matches", is_reliable=True)
+    assert [(row["ranks_seen_count"], row["ranks_expected_count"]) for row in matches] == [(2, 4)] * 4
+    assert {(row["last_rank"], row["transfer_ns"], row["wait_sum_ns"]) for row in matches} == {(3, 20 * US, 30 * US)}
+    waits = found.rows("collective_waits")
+    assert {row["reason"] for row in waits if row["rank"] == 1} == {"conflicting_rank"}
+    assert {row["wait_ns"] for row in waits if row["rank"] == 1} == {None}
+    assert {row["reason"] for row in found.rows("rank_steps", rank=1)} == {"conflicting_rank"}
+    assert [row["ranks_seen_count"] for row in found.rows("rank_steps", reason=None)] == [2, 2]
+    assert found.rows("stragglers") == []
+    assert found.summary["stragglers_reason"] == "too_few_steps"
+
+
 def test_case_16_a_rank_that_nobody_gives(case: Callable[[str], Job]) -> None:
     source = case("16-norank").one("sources")
     assert source["rank"] is None
     assert "rank_missing" in source["flags"]
+    assert case("16-norank").summary["stragglers_reason"] == "no_comparable_steps"
 
 
 def test_case_16_samples_join_by_uuid(spark: SparkSession) -> None:
@@ -96,6 +111,8 @@ def test_case_19_only_work_is_work(case: Callable[[str], Job]) -> None:
     assert found.summary["memop_count"] == 1
     assert len(found.rows("syncs")) == 1
     assert len(found.rows("annotations", side="device")) == 1
+    (collective,) = found.rows("collective_waits")
+    assert (collective["reason"], collective["match_method"], collective["wait_ns"]) == ("rank_missing", "none", None)
 
 
 def _plain(value: Any) -> Any:

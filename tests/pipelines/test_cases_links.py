@@ -57,6 +57,7 @@ def test_case_13_a_lossy_capture_is_not_idle(case: Callable[[str], Job]) -> None
     assert all(found.summary[part] is None for part in PARTS)
     assert "low_launch_coverage" in found.summary["reasons"]
     assert found.summary["status"] == "degraded"
+    assert not found.rows("idle_causes")
 
 
 def test_case_13_uncovered_steps_are_not_fast(case: Callable[[str], Job]) -> None:
@@ -71,6 +72,8 @@ def test_case_13_uncovered_steps_are_not_fast(case: Callable[[str], Job]) -> Non
         assert row["reason"] == "uncovered"
         assert row["compute_ns"] is None
         assert row["gpu_time_ns"] is None
+    assert not found.rows("outlier_steps")
+    assert (found.summary["slow_step_count"], found.summary["outlier_steps_reason"]) == (None, "uncovered")
 
 
 def test_case_14_kernels_before_their_launch(case: Callable[[str], Job]) -> None:

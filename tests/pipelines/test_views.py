@@ -27,6 +27,7 @@ ONE_TO_ONE = {
     "v_steps": "step_ledger",
     "v_windows": "sources",
     "v_waste": "job_summary",
+    "v_findings": "findings",
     "v_jobs": "jobs",
     "v_runs": "runs",
     "v_quarantine": "quarantine",
@@ -205,3 +206,47 @@ def test_a_device_shows_its_windows_together(rows: Callable[..., DataFrame], ask
     assert (row["device_name"], row["device_index"], row["window_count"]) == ("H100", 3, 2)
     parts = [row[f"{n}_hours"] for n in ("compute", "exposed_comm", "exposed_mem", "idle")]
     assert (parts, row["device_hours"]) == ([1, 0.5, 0.25, 2.25], 4)
+
+
+def test_a_run_against_its_family(rows: Callable[..., DataFrame], ask: Ask) -> None:
+    """Medians of 100 ms, then one of 120: a regression once the next run is as slow, mixed if it is not."""
+    jobs, summary = table("normalized.jobs"), table("aggregates.job_summary")
+
+    def verdicts(*medians: int) -> list[str]:
+        of = {"project": "p", "family": "f", "instance_type": "i", "world_size": 8}
+        found = ask(
+            "v_regressions",
+            (jobs, rows(jobs, *[{"job_id": f"{n:02}", **of} for n, _ in enumerate(medians)])),
+            (summary, rows(summary, *[{"job_id": f"{n:02}", "started_ns": START + n * HOUR,
+                                       "step_median_ns": ms * 1_000_000} for n, ms in enumerate(medians)])),
+        )  # fmt: skip
+        return [row["verdict"] for row in sorted(found, key=lambda row: row["job_id"])]
+
+    before = (100, 101, 99, 100, 100)
+    assert verdicts(*before) == ["INCONCLUSIVE"] * 5
+    assert verdicts(*before, 104, 100)[5:] == ["EQUIVALENT"] * 2
+    assert verdicts(*before, 120, 121)[5:] == ["REGRESSION", "INCONCLUSIVE"]
+    assert verdicts(*before, 120, 100)[5:] == ["MIXED", "EQUIVALENT"]
+    assert verdicts(*before, 80, 79)[5:] == ["IMPROVEMENT", "INCONCLUSIVE"]
+    # Runs that differ by themselves: 3 times their spread is more than 5 %.
+    assert verdicts(100, 90, 110, 95, 105, 120, 120)[5:] == ["EQUIVALENT"] * 2
+
+
+def test_a_node_is_suspect_after_three_jobs_in_a_week(rows: Callable[..., DataFrame], ask: Ask) -> None:
+    jobs, findings = table("normalized.jobs"), table("aggregates.findings")
+    days = {"often": (0, 3, 7), "seldom": (0, 4, 8), "twice": (0, 1)}
+    named = [(f"{node}-{day}", node, day) for node, on in days.items() for day in on]
+    warned = {"severity": "warn", "cause": "compute", "lost_ns": HOUR, "evidence": ["a"]}
+    found = ask(
+        "v_suspect_nodes",
+        (jobs, rows(jobs, *[{"job_id": job, "created_ns": START + day * 24 * HOUR} for job, _, day in named])),
+        (findings, rows(
+            findings,
+            *[{"job_id": job, "guilty_node_id": node, "finding_number": n, **warned}
+              for job, node, _ in named for n in (1, 2)],
+            {"job_id": "twice-1", "guilty_node_id": "memory", "finding_number": 3, **warned, "severity": "info"},
+        )),
+    )  # fmt: skip
+    (row,) = found
+    assert (row["node_id"], row["job_count"], row["lost_hours"]) == ("often", 3, 6)
+    assert (row["job_ids"], row["causes"]) == (["often-7", "often-3", "often-0"], ["compute"])

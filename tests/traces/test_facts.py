@@ -143,6 +143,34 @@ def _exact_busy_ns(path: Path) -> int:
     return int(busy)
 
 
+def test_the_dlrm_job_waits_for_whom_the_index_names(taken: Taken) -> None:
+    """Ends agree within some microseconds: skew and the last to come are read from starts, as INDEX did."""
+    matches = taken.table("aggregates.collective_matches").filter("job_id = 'dlrm'").orderBy("match_number").collect()
+    assert [row["last_rank"] for row in matches] == [7, 7, 7, 7, 7, 5, 5, 4]
+    skew_us = [7624, 1101, 168, 125, 223, 534, 584, 885]
+    assert all(abs(row["wait_max_ns"] - 1000 * told) <= 8_000 for row, told in zip(matches, skew_us, strict=True))
+    assert {(row["match_method"], row["is_reliable"], row["ranks_seen_count"]) for row in matches} == {
+        ("order", True, 8)
+    }
+    clocks = (
+        taken.table("aggregates.clock_alignment").filter("job_id = 'dlrm' AND method = 'collective_ends'").collect()
+    )
+    assert len(clocks) == 7
+    assert all(abs(row["offset_ns"]) <= 7_000 and row["residual_ns"] <= 7_000 for row in clocks)
+    summary = taken.table("aggregates.job_summary").filter("job_id = 'dlrm'").first()
+    assert (summary["straggler_count"], summary["stragglers_reason"]) == (None, "too_few_steps")
+
+
+def test_files_of_one_rank_have_no_numbers_across_ranks(taken: Taken) -> None:
+    alone = "job_id <> 'dlrm'"
+    waits = taken.table("aggregates.collective_waits").filter(alone)
+    assert waits.count() > 0
+    assert waits.filter("is_reliable OR wait_ns IS NOT NULL OR reason IS NULL").count() == 0
+    assert taken.table("aggregates.clock_alignment").filter(f"{alone} AND method = 'collective_ends'").count() == 0
+    assert taken.table("aggregates.stragglers").count() == 0
+    assert taken.table("aggregates.job_summary").filter("stragglers_reason IS NULL").count() == 0
+
+
 def test_the_dlrm_job_rank_by_rank(taken: Taken) -> None:
     steps = taken.table("aggregates.device_ledger").filter("job_id = 'dlrm' AND scope = 'step'")
     step_ns = {r["rank"]: r["window_ns"] for r in steps.collect()}

@@ -40,6 +40,15 @@ def sample(node: str, value: float | None, kind: str = "core") -> Row:
     return {"entity_kind": kind, "metric": metric, "node_id": node, "value": value, "is_valid": value is not None, **at}
 
 
+def compared(rank: int, is_slow: bool | None, reason: str | None = None) -> Row:
+    return {"rank": rank, "is_slow": is_slow, "reason": reason}
+
+
+def judged(kind: str, score: float | None = 1.0, group: str = "training") -> Row:
+    reason = "too_few_steps" if kind == "withheld" else None
+    return {"step_name": "step", "kind": kind, "score": score, "step_group": group, "reason": reason}
+
+
 def one(expect: Row, **given: list[Row]) -> Story:
     return story(**({"sources": [window("s")], "jobs": [{}]} | given), expect=[expect])
 
@@ -126,6 +135,31 @@ RANKS = {
     "a rank that two windows claim is not seen, and stands apart from ranks without a window": one(
         {"missing_ranks": [3], "conflicting_ranks": [1], "ranks_seen_count": 2},
         sources=[window("a", 0, world_size=4), window("b", 1), window("c", 1, 50, 150), window("d", 2)],
+    ),
+    "slow ranks are counted where ranks were judged": one(
+        {"straggler_count": 1, "stragglers_reason": None},
+        sources=[window("a", 0)],
+        rank_stats=[compared(0, False), compared(1, True), compared(2, None, "too_few_steps")],
+    ),
+    "where none was judged it is said why": one(
+        {"straggler_count": None, "stragglers_reason": "too_few_steps"},
+        rank_stats=[compared(0, None, "too_few_steps"), compared(1, None, "too_few_steps")],
+    ),
+    "slow steps are counted where steps were judged": one(
+        {"slow_step_count": 1, "outlier_steps_reason": None},
+        step_ledger=[step(0, 10)],
+        step_times=[judged("usual"), judged("slow"), judged("warm_up", None), judged("withheld", None, "checkpoint")],
+    ),
+    "too few steps are not judged, and that is said": one(
+        {"slow_step_count": None, "outlier_steps_reason": "too_few_steps"},
+        step_ledger=[step(0, 10)], step_times=[judged("withheld", None), judged("slow", 9.0, "checkpoint")],
+    ),
+    "what withholds steps is why they are not judged": one(
+        {"slow_step_count": None, "outlier_steps_reason": LOW}, step_ledger=[step(0, 10, reason=LOW)],
+    ),
+    "without steps there are none to judge": one({"slow_step_count": None, "outlier_steps_reason": "no_steps"}),
+    "where there was nothing to compare that is said": one(
+        {"straggler_count": None, "stragglers_reason": "no_comparable_steps"}
     ),
     "a rank that is not given is never guessed": one(
         {"ranks_seen_count": 0, "missing_ranks": [0, 1], "conflicting_ranks": []},

@@ -1,0 +1,261 @@
+"""Rules that find what is wrong with a job, each from the tables that show it. A rule without its signal finds nothing.
+
+Every rule gives the columns of `FINDING`; aggregates.findings puts them in order.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tracelake.pipelines.functions.evidence import reference
+from tracelake.pipelines.functions.redone import redone_of
+from tracelake.pipelines.functions.remedies import remedy
+from tracelake.pipelines.functions.usual import ATTEMPT_KEY
+from tracelake.pipelines.parameters import Parameters
+
+FINDING = [
+    *ATTEMPT_KEY, "rule", "cause", "severity", "title", "remedy", "guilty_rank", "guilty_node_id", "step_name",
+    "step_count", "first_step_occurrence", "last_step_occurrence", "lost_ns", "confidence", "evidence",
+]  # fmt: skip
+_SHOWN = 5
+"""Rows that a finding refers to; their table holds the rest."""
+
+
+def slow_ranks(stragglers: DataFrame) -> DataFrame:
+    """Ranks with more work of their own than their peers in every step, and nodes of which all ranks have."""
+    more = F.concat(F.lit("slowdown_ratio "), F.round("slowdown_ratio", 4).cast("string"), F.lit(", excess_ns "),
+                    F.col("excess_ns").cast("string"), F.lit(" in each of "), F.col("step_count").cast("string"),
+                    F.lit(" steps"))  # fmt: skip
+    rows = stragglers.withColumns(
+        {
+            "said": reference("aggregates.stragglers", more, *ATTEMPT_KEY, "rank"),
+            "is_node": F.col("verdict") == "node",
+        }
+    )
+    who = F.when(F.col("is_node"), F.col("node_id")).otherwise(F.col("rank").cast("string"))
+    found = rows.groupBy(*ATTEMPT_KEY, "is_node", who.alias("who"), "step_name").agg(
+        F.max_by("cause", "cost_sum_ns").alias("cause"),
+        F.min("rank").alias("rank"),
+        F.min("node_id").alias("guilty_node_id"),
+        F.max("slowdown_ratio").alias("slowdown"),
+        F.max("step_count").alias("step_count"),
+        F.sum("cost_sum_ns").alias("lost_ns"),
+        F.slice(F.sort_array(F.collect_list("said")), 1, _SHOWN).alias("evidence"),
+        F.min(F.col("ranks_seen_count") / F.col("ranks_expected_count")).alias("seen"),
+    )
+    subject = F.when(F.col("is_node"), F.concat(F.lit("All ranks of node "), "who")).otherwise(
+        F.concat(F.lit("Rank "), F.col("who"), F.coalesce(F.concat(F.lit(" on "), "guilty_node_id"), F.lit("")))
+    )
+    title = F.concat(subject, F.lit(": "), _percent("slowdown"), F.lit(" more work of its own per step than its peers"))
+    return _finding(
+        found.withColumn("cause", F.coalesce("cause", F.lit("mixed"))),
+        F.when(F.col("is_node"), F.lit("slow_node")).otherwise(F.lit("slow_rank")),
+        title,
+        guilty_rank=F.when(~F.col("is_node"), F.col("rank")),
+        confidence=F.least(F.coalesce("seen", F.lit(1.0)), F.lit(1.0)),
+    )
+
+
+def slow_steps(outlier_steps: DataFrame) -> DataFrame:
+    """Single steps that took much longer than usual, those of one cause and rank together."""
+    times = F.concat(F.lit("duration_ns "), F.col("duration_ns").cast("string"), F.lit(", usually "),
+                     F.col("median_ns").cast("string"))  # fmt: skip
+    told = reference("aggregates.outlier_steps", times, *ATTEMPT_KEY, "step_name", "step_occurrence")
+    slow = outlier_steps.filter("kind = 'slow'").withColumn(
+        "shown", F.struct("excess_ns", F.concat(F.array(told), F.slice("evidence", 1, 2)).alias("said"))
+    )
+    found = slow.groupBy(*ATTEMPT_KEY, "step_name", "cause", "guilty_rank", "guilty_node_id").agg(
+        F.count("*").alias("step_count"),
+        F.min("step_occurrence").alias("first_step_occurrence"),
+        F.max("step_occurrence").alias("last_step_occurrence"),
+        F.max(F.col("duration_ns") / F.col("median_ns")).alias("times"),
+        F.sum(F.col("excess_ns") * F.coalesce("rank_count", F.lit(1))).alias("lost_ns"),
+        F.avg("confidence").alias("confidence"),
+        F.slice(F.sort_array(F.collect_list("shown"), asc=False), 1, _SHOWN).alias("shown"),
+    )
+    evidence = F.flatten(F.transform("shown", lambda each: each["said"]))
+    through = F.coalesce(F.concat(F.lit(" on rank "), F.col("guilty_rank").cast("string")), F.lit(""))
+    steps = F.when(F.col("step_count") == 1, F.concat(F.lit("Step "), F.col("first_step_occurrence").cast("string")))
+    many = F.concat(F.col("step_count").cast("string"), F.lit(" steps"))
+    title = F.concat(
+        F.coalesce(steps, many), F.lit(" took up to "), F.format_number("times", 1), F.lit(" times the usual time: "),
+        F.replace("cause", F.lit("_"), F.lit(" ")), through,
+    )  # fmt: skip
+    return _finding(
+        found.withColumn("evidence", evidence), F.lit("slow_steps"), title, guilty_rank=F.col("guilty_rank")
+    )
+
+
+def usual_step(spent: DataFrame, kernel_stats: DataFrame, parameters: Parameters) -> DataFrame:
+    """What every step loses on every rank: `spent` of usual.py, above the least share that each cause needs."""
+    compute = F.col("kernel_class") != "communication"
+    kernels = kernel_stats.groupBy(*ATTEMPT_KEY).agg(
+        (F.sum(F.when(compute, F.col("duration_sum_ns"))) / F.sum(F.when(compute, F.col("kernel_count")))).alias(
+            "mean_ns"
+        )
+    )
+    least = F.when(F.col("cause") == "python_or_other", F.lit(parameters.finding_host_min_ratio)).when(
+        F.col("cause") == "exposed_comm", F.lit(parameters.finding_comm_min_ratio)
+    )
+    share = F.col("spent_ns") / F.col("steps_ns")
+    found = spent.withColumn("share", share).filter(
+        (F.col("steps_ns") > 0) & (share >= F.coalesce(least, F.lit(parameters.finding_min_ratio)))
+    )
+    is_short = F.coalesce(F.col("mean_ns") < parameters.launch_bound_kernel_max_ns, F.lit(False))
+    rows = (
+        found.join(kernels, ATTEMPT_KEY, "left")
+        .withColumn("told", F.col("cause"))
+        .withColumn(
+            "cause",
+            F.when((F.col("cause") == "python_or_other") & is_short, F.lit("launch_bound")).otherwise(F.col("cause")),
+        )
+    )
+    table = F.when(F.col("told").isin("exposed_comm", "memcpy"), F.lit("aggregates.step_ledger")).otherwise(
+        F.lit("aggregates.idle_causes")
+    )
+    what = F.concat(
+        table, F.lit(" WHERE job_id = '"), F.replace("job_id", F.lit("'"), F.lit("''")), F.lit("' AND step_name = '"),
+        F.replace("step_name", F.lit("'"), F.lit("''")), F.lit("'"),
+        F.when(F.col("told").isin("exposed_comm", "memcpy"), F.lit("")).otherwise(
+            F.concat(F.lit(" AND scope = 'step' AND cause = '"), F.col("told"), F.lit("'"))
+        ),
+        F.lit(": "), F.col("told"), F.lit(" "), F.col("spent_ns").cast("string"), F.lit(" of "),
+        F.col("steps_ns").cast("string"), F.lit(" ns of the usual steps, on the median rank"),
+    )  # fmt: skip
+    title = F.concat(
+        _percent("share"), F.lit(" of every step is lost on every rank: "), F.replace("cause", F.lit("_"), F.lit(" "))
+    )
+    return _finding(
+        rows.withColumns({"evidence": F.array(what), "lost_ns": F.col("spent_sum_ns")}), F.lit("usual_step"), title
+    )
+
+
+def fp32_products(kernel_stats: DataFrame, parameters: Parameters) -> DataFrame:
+    """Matrix products and convolutions in fp32 outside tensor cores. All of their time is at stake, not all is won."""
+    slow = F.col("kernel_class").isin("gemm", "conv") & (F.col("precision") == "fp32") & ~F.col("is_tensor_core")
+    of_one = F.concat(F.col("short_name"), F.lit(" duration_sum_ns "), F.col("duration_sum_ns").cast("string"))
+    compute = kernel_stats.filter("kernel_class <> 'communication'").withColumn(
+        "said", F.when(slow, reference("aggregates.kernel_stats", of_one, *ATTEMPT_KEY, "name"))
+    )
+    found = compute.groupBy(*ATTEMPT_KEY).agg(
+        F.sum("duration_sum_ns").alias("all_ns"),
+        F.sum(F.when(slow, F.col("duration_sum_ns"))).alias("lost_ns"),
+        F.slice(F.sort_array(F.collect_list(F.when(slow, F.struct("duration_sum_ns", "said"))), asc=False), 1, _SHOWN)
+        .alias("shown"),
+    )  # fmt: skip
+    share = F.col("lost_ns") / F.col("all_ns")
+    rows = found.withColumn("share", share).filter(share >= parameters.finding_min_ratio)
+    title = F.concat(_percent("share"), F.lit(" of compute kernel time are fp32 products without tensor cores"))
+    evidence = F.transform("shown", lambda each: each["said"])
+    return _finding(
+        rows.withColumns({"evidence": evidence, "cause": F.lit("precision")}),
+        F.lit("precision"), title, severity="info",
+    )  # fmt: skip
+
+
+def memory_leaks(device_samples: DataFrame) -> DataFrame:
+    """Devices whose memory in use grew steadily."""
+    grew = F.concat(F.lit("memory_growth_bytes "), F.col("memory_growth_bytes").cast("string"))
+    rows = device_samples.filter("is_memory_leak").withColumns(
+        {
+            "evidence": F.array(reference("aggregates.device_samples", grew, *ATTEMPT_KEY, "device_id")),
+            "cause": F.lit("memory_leak"),
+            "guilty_node_id": F.col("node_id"),
+            "confidence": F.col("memory_rising_ratio"),
+        }
+    )
+    title = F.concat(
+        F.lit("Memory of "), F.coalesce(F.concat(F.lit("rank "), F.col("rank").cast("string")), F.col("device_id")),
+        F.lit(" grew steadily by "), _percent("memory_growth_ratio"), F.lit(" of the device"),
+    )  # fmt: skip
+    return _finding(
+        rows, F.lit("memory_leak"), title, guilty_rank=F.col("rank"), confidence=F.col("confidence"), severity="info"
+    )
+
+
+def killed_processes(sources: DataFrame) -> DataFrame:
+    """Processes that never closed their window."""
+    ended = F.concat(F.lit("status interrupted, window_end_ns "), F.col("window_end_ns").cast("string"))
+    rows = sources.filter("status = 'interrupted'").withColumn(
+        "said", reference("normalized.sources", F.coalesce(ended, F.lit("status interrupted")), "job_id", "source_id")
+    )
+    found = rows.groupBy(*ATTEMPT_KEY).agg(
+        F.count("*").alias("windows"),
+        F.min("rank").alias("rank"),
+        F.min("node_id").alias("node_id"),
+        F.count_distinct("node_id").alias("nodes"),
+        F.slice(F.sort_array(F.collect_list("said")), 1, _SHOWN).alias("evidence"),
+    )
+    one = F.col("windows") == 1
+    who = F.when(one, F.coalesce(F.concat(F.lit("Rank "), F.col("rank").cast("string")), F.lit("A process")))
+    title = F.concat(
+        F.coalesce(who, F.concat(F.col("windows").cast("string"), F.lit(" processes"))),
+        F.lit(" ended without closing its window: killed or crashed"),
+    )
+    node = F.when(F.col("nodes") == 1, F.col("node_id"))
+    return _finding(
+        found.withColumns({"cause": F.lit("killed_process"), "guilty_node_id": node}),
+        F.lit("killed_process"), title, guilty_rank=F.when(one, F.col("rank")),
+    )  # fmt: skip
+
+
+def redone_steps(step_ledger: DataFrame) -> DataFrame:
+    """Steps that an attempt had done and the next one did again, by the numbers in their names."""
+    redone = redone_of(step_ledger)
+    found = redone.groupBy(*ATTEMPT_KEY, "step_name").agg(
+        F.count_distinct("step_occurrence").alias("step_count"),
+        F.min("step_occurrence").alias("first_step_occurrence"),
+        F.max("step_occurrence").alias("last_step_occurrence"),
+        F.min("step_index").alias("from"),
+        F.max("step_index").alias("to"),
+        F.sum("duration_ns").alias("lost_ns"),
+    )
+    numbers = F.concat(F.lit(" "), F.col("from").cast("string"), F.lit(" to "), F.col("to").cast("string"))
+    title = F.concat(
+        F.col("step_count").cast("string"), F.lit(" steps were lost and done again by the next attempt:"), numbers
+    )
+    said = reference("aggregates.step_ledger", F.concat(F.lit("step_index"), numbers), *ATTEMPT_KEY, "step_name")
+    return _finding(
+        found.withColumns({"cause": F.lit("redone_steps"), "evidence": F.array(said)}), F.lit("redone_steps"), title
+    )
+
+
+def _percent(name: str) -> Column:
+    return F.concat(F.format_number(F.col(name) * 100, 1), F.lit(" %"))
+
+
+def _finding(
+    found: DataFrame,
+    rule: Column,
+    title: Column,
+    *,
+    guilty_rank: Column | None = None,
+    confidence: Column | None = None,
+    severity: str = "warn",
+) -> DataFrame:
+    """`found` with all columns of a finding; those that it lacks are NULL."""
+    missing = {
+        name: F.lit(None)
+        for name in (
+            "guilty_node_id",
+            "step_name",
+            "step_count",
+            "first_step_occurrence",
+            "last_step_occurrence",
+            "lost_ns",
+        )
+        if name not in found.columns
+    }
+    sure = (
+        confidence if confidence is not None else F.col("confidence") if "confidence" in found.columns else F.lit(1.0)
+    )
+    told = {
+        "rule": rule,
+        "title": title,
+        "severity": F.lit(severity),
+        "remedy": remedy("cause"),
+        "guilty_rank": guilty_rank if guilty_rank is not None else F.lit(None),
+        "confidence": sure,
+    }
+    return found.withColumns(missing).withColumns(told).select(*FINDING)

@@ -1,0 +1,18 @@
+"""Steps of a window and of its attempt: the same ones under two numbers."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tracelake.pipelines.functions.where import SOURCE_KEY
+
+
+def numbered_steps(ranges: DataFrame, step_ledger: DataFrame) -> DataFrame:
+    """(job_id, source_id, step_name, own_occurrence, step_occurrence): events know a step's number in their window,
+    aggregates its number in the attempt."""
+    own = ranges.filter("is_step").select(
+        *SOURCE_KEY, F.col("name").alias("step_name"), F.col("step_occurrence").alias("own_occurrence"), "start_ns"
+    )
+    numbered = step_ledger.select(*SOURCE_KEY, "step_name", "start_ns", "step_occurrence")
+    return own.join(numbered, [*SOURCE_KEY, "step_name", "start_ns"]).drop("start_ns")

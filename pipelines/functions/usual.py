@@ -1,0 +1,74 @@
+"""What the usual steps of a job spend their time on, whatever single steps or ranks do otherwise."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from tracelake.pipelines.functions.blame import STEP
+from tracelake.pipelines.functions.steps import numbered_steps
+from tracelake.pipelines.functions.where import SOURCE_KEY
+
+ATTEMPT_KEY = ["job_id", "attempt"]
+_TOLD = ("data_loading", "synchronize", "compile", "communication_host", "launch_latency", "python_or_other")
+
+
+def usual_steps(step_times: DataFrame) -> DataFrame:
+    """The usual training steps of the name with most time in its attempt, as (`STEP`, duration_ns, rank_count)."""
+    usual = step_times.filter("kind = 'usual' AND step_group = 'training'")
+    time = usual.groupBy(*ATTEMPT_KEY, "step_name").agg(F.sum("duration_ns").alias("time_ns"))
+    most = time.groupBy(*ATTEMPT_KEY).agg(F.max_by("step_name", F.struct("time_ns", "step_name")).alias("step_name"))
+    return usual.join(F.broadcast(most), [*ATTEMPT_KEY, "step_name"]).select(*STEP, "duration_ns", "rank_count")
+
+
+def spent(usual: DataFrame, step_ledger: DataFrame, idle_causes: DataFrame, annotations: DataFrame) -> DataFrame:
+    """Per attempt and cause, over its usual steps: step_name, step_count, first and last step, steps_ns (their time),
+    spent_ns (what a rank spends on the cause, as the lower median over ranks has it) and spent_sum_ns (all ranks).
+
+    Exposed communication is that of the rank with least: what the others have over that is waiting.
+    """
+    each = _classes(usual, step_ledger).unionByName(_causes(usual, step_ledger, idle_causes, annotations))
+    sums = each.groupBy(*ATTEMPT_KEY, "step_name", "cause").agg(
+        F.sum("spent_ns").alias("spent_ns"), F.sum(F.col("spent_ns") * F.col("rank_count")).alias("spent_sum_ns")
+    )
+    whole = usual.groupBy(*ATTEMPT_KEY, "step_name").agg(
+        F.count("*").alias("step_count"),
+        F.min("step_occurrence").alias("first_step_occurrence"),
+        F.max("step_occurrence").alias("last_step_occurrence"),
+        F.sum("duration_ns").alias("steps_ns"),
+    )
+    return sums.join(whole, [*ATTEMPT_KEY, "step_name"])
+
+
+def _classes(usual: DataFrame, step_ledger: DataFrame) -> DataFrame:
+    known = step_ledger.filter("status = 'complete' AND compute_ns IS NOT NULL").drop("duration_ns")
+    steps = usual.join(known, STEP).groupBy(*STEP, "rank_count")
+    parts = steps.agg(
+        F.min("exposed_comm_ns").alias("exposed_comm"),
+        _lower_median(F.collect_list("memcpy_ns"), "rank_count").alias("memcpy"),
+    )
+    return parts.unpivot([*STEP, "rank_count"], ["exposed_comm", "memcpy"], "cause", "spent_ns")
+
+
+def _causes(usual: DataFrame, step_ledger: DataFrame, idle_causes: DataFrame, annotations: DataFrame) -> DataFrame:
+    """Idle time of a rank is the mean over its devices; a rank without a row for a cause has none of it."""
+    own = idle_causes.filter("scope = 'step'").filter(F.col("cause").isin(*_TOLD))
+    devices = F.size(F.collect_set("device_id").over(Window.partitionBy(*SOURCE_KEY)))
+    mean = F.call_function("div", F.col("idle_ns"), devices.cast("bigint"))
+    by_rank = (
+        own.withColumn("idle_ns", mean)
+        .groupBy(*SOURCE_KEY, "attempt", "step_name", F.col("step_occurrence").alias("own_occurrence"), "cause")
+        .agg(F.sum("idle_ns").alias("idle_ns"))
+    )
+    numbers = numbered_steps(annotations, step_ledger)
+    numbered = by_rank.join(numbers, [*SOURCE_KEY, "step_name", "own_occurrence"]).join(usual, STEP)
+    return numbered.groupBy(*STEP, "rank_count", "cause").agg(
+        _lower_median(F.collect_list("idle_ns"), "rank_count").alias("spent_ns")
+    )
+
+
+def _lower_median(values: Column, among: str) -> Column:
+    """Lower median of so many values, of which those that are missing are 0 and none is negative."""
+    place = F.call_function("div", F.col(among) - 1, F.lit(2)) - (F.col(among) - F.size(values))
+    ordered = F.sort_array(values)
+    return F.when(place < 0, F.lit(0)).otherwise(F.get(ordered, place.cast("int")))

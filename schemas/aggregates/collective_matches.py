@@ -1,0 +1,65 @@
+"""Each collective over all its ranks: what it moved, who came last, and what the others lost."""
+
+from tracelake.schemas.aggregates.collective_waits import TABLE as WAITS
+from tracelake.schemas.columns import (
+    ATTEMPT,
+    JOB_ID,
+    METRIC_VERSION,
+    count,
+    duration,
+    flag,
+    ns,
+    number,
+    size,
+    text,
+)
+from tracelake.schemas.model import Column, Identity, Table, Type, one_of
+
+TABLE = Table(
+    name="aggregates.collective_matches",
+    grain="one row per collective of an attempt whose ranks are known",
+    reads=("aggregates.collective_waits", "aggregates.clock_alignment"),
+    columns=(
+        JOB_ID,
+        ATTEMPT,
+        text("group_id", "Process group; NULL where arguments do not say.", nullable=True),
+        WAITS.column("match_group"),
+        WAITS.column("match_number"),
+        text("operation", "What all of its ranks called."),
+        size("bytes", "Bytes that it takes in on a rank, the most of any.", nullable=True),
+        text("dtype", "Type of the elements; NULL where not known.", nullable=True),
+        text("step_name", "Step of its launches; NULL where ranks differ or outside steps.", nullable=True),
+        number("step_occurrence", "Number of that step, as in step_ledger.", nullable=True),
+        ns("start_ns", "Start on the lowest rank, by its own clock."),
+        count("ranks_seen_count", "Ranks that take part, of those recorded."),
+        count("ranks_expected_count", "Ranks of the group, else of the job; NULL where unknown.", nullable=True),
+        text("match_method", "How it was matched.", checks=(one_of("sequence", "order", "none"),)),
+        flag("is_reliable", "Whether the match may be used."),
+        text("reason", "Why it may not: then all numbers across ranks are NULL.", nullable=True),
+        duration("transfer_ns", "Shortest duration over the ranks.", nullable=True),
+        duration("wait_sum_ns", "Waits of all ranks, summed.", nullable=True),
+        duration("wait_max_ns", "Longest wait: that of the first to come.", nullable=True),
+        Column("last_rank", Type.INT, "The rank that waited least: it came last.", nullable=True),
+        duration("last_margin_ns", "Least wait of the others: how much later it came than the next.", nullable=True),
+        size("message_bytes", "What is moved: bytes, of an all-gather those of all ranks.", nullable=True),
+        Column("algo_bandwidth_bytes_per_s", Type.DOUBLE, "message_bytes over transfer time.", nullable=True),
+        Column("bus_bandwidth_bytes_per_s", Type.DOUBLE, "What each link carries of it in a ring.", nullable=True),
+        duration("start_skew_ns", "First to last start on aligned clocks.", nullable=True),
+        text(
+            "skew_reason",
+            "Why there is no skew.",
+            nullable=True,
+            checks=(one_of("unreliable_match", "no_alignment", "not_resolvable"),),
+        ),
+        METRIC_VERSION,
+    ),
+    key=("job_id", "attempt", "match_group", "match_number"),
+    cluster_by=("job_id",),
+    may_be_empty=True,
+    identities=(
+        Identity("unreliable_has_no_transfer", "is_reliable = (transfer_ns IS NOT NULL)"),
+        Identity("no_guilty_rank_without_reliable_match", "is_reliable = (last_rank IS NOT NULL)"),
+        Identity("the_longest_wait_is_in_the_sum", "wait_max_ns <= wait_sum_ns"),
+        Identity("skew_or_reason", "(start_skew_ns IS NULL) = (skew_reason IS NOT NULL)"),
+    ),
+)

@@ -1,0 +1,71 @@
+"""Each collective of each rank, matched with the other ranks': who waited for whom."""
+
+from tracelake.schemas.columns import (
+    ATTEMPT,
+    DEVICE_ID,
+    DURATION,
+    END,
+    JOB_ID,
+    METRIC_VERSION,
+    NODE_ID,
+    RANK,
+    SOURCE_ID,
+    START,
+    count,
+    duration,
+    flag,
+    number,
+    size,
+    text,
+)
+from tracelake.schemas.model import Identity, Table, one_of
+
+UNMATCHED = ("rank_missing", "conflicting_rank", "point_to_point", "one_rank", "too_few_ranks", "repeated",
+             "ambiguous_group", "operations_differ", "too_few_collectives", "counts_differ", "ends_differ")  # fmt: skip
+
+TABLE = Table(
+    name="aggregates.collective_waits",
+    grain="one row per communication kernel: a collective and rank",
+    reads=(
+        "normalized.sources",
+        "normalized.ranges",
+        "normalized.kernels",
+        "normalized.collectives",
+        "aggregates.step_ledger",
+    ),
+    columns=(
+        JOB_ID,
+        ATTEMPT,
+        SOURCE_ID,
+        NODE_ID,
+        RANK,
+        DEVICE_ID,
+        number("kernel_id", "event_id of the communication kernel."),
+        text("group_id", "Process group; NULL where arguments do not say.", nullable=True),
+        text("match_group", "What is matched within: group and sequence, else group and order, else stream and order."),
+        number("match_number", "Sequence number, else number in order, from 0, within match_group."),
+        text("operation", "Operation by the arguments, else by the kernel's name."),
+        size("bytes", "Bytes that the collective takes in on the rank; NULL where not known.", nullable=True),
+        text("dtype", "Type of the elements; NULL where not known.", nullable=True),
+        START,
+        END,
+        DURATION,
+        text("step_name", "Step of the launch; NULL outside steps.", nullable=True),
+        number("step_occurrence", "Number of that step within the attempt and rank, as in step_ledger.", nullable=True),
+        count("ranks_seen_count", "Ranks that take part, of those recorded."),
+        count("ranks_expected_count", "Ranks of the group, else of the job; NULL where unknown.", nullable=True),
+        text("match_method", "How it was matched.", checks=(one_of("sequence", "order", "none"),)),
+        flag("is_reliable", "Whether the match may be used: without, there is no wait and no guilty rank."),
+        text("reason", "Why it may not.", nullable=True, checks=(one_of(*UNMATCHED),)),
+        duration("transfer_ns", "Shortest duration over the ranks.", nullable=True),
+        duration("wait_ns", "Duration minus transfer: how long the rank waited for the last one.", nullable=True),
+        METRIC_VERSION,
+    ),
+    key=("job_id", "attempt", "source_id", "kernel_id"),
+    cluster_by=("job_id",),
+    may_be_empty=True,
+    identities=(
+        Identity("transfer_and_wait_sum_to_duration", "transfer_ns + wait_ns = duration_ns"),
+        Identity("unreliable_has_no_wait", "is_reliable = (wait_ns IS NOT NULL) AND is_reliable = (reason IS NULL)"),
+    ),
+)

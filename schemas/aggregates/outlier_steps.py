@@ -1,0 +1,76 @@
+"""Steps that took much longer or shorter than usual: why, through whom, and what proves it."""
+
+from tracelake.schemas.columns import A_RATIO, ATTEMPT, JOB_ID, METRIC_VERSION, count, duration, ns, number, ratio, text
+from tracelake.schemas.model import Column, Identity, Table, Type, one_of
+
+GROUPS = ("training", "checkpoint", "evaluation")
+CAUSES = (
+    "compute",
+    "throttled",
+    "exposed_comm",
+    "waiting_for_rank",
+    "memcpy",
+    "memset",
+    "runtime",
+    "synchronize",
+    "copy",
+    "data_loading",
+    "checkpoint",
+    "compile",
+    "communication_host",
+    "host_work",
+    "python_or_other",
+    "mixed",
+)
+
+TABLE = Table(
+    name="aggregates.outlier_steps",
+    grain="one row per attempt and unusual step",
+    reads=(
+        "normalized.annotations",
+        "normalized.kernels",
+        "aggregates.kernel_stats",
+        "aggregates.step_times",
+        "aggregates.step_ledger",
+        "aggregates.rank_steps",
+        "aggregates.collective_waits",
+        "aggregates.idle_causes",
+        "aggregates.step_samples",
+        "aggregates.device_samples",
+    ),
+    columns=(
+        JOB_ID,
+        ATTEMPT,
+        text("step_name", "Name of the step."),
+        number("step_index", "Number in the step's name, a label only.", nullable=True),
+        number("step_occurrence", "Number of the step within the attempt, from 0, in time order."),
+        ns("start_ns", "Earliest start of a rank, Unix time."),
+        duration("duration_ns", "Step time of the slowest rank."),
+        duration("median_ns", "Median of the steps that it is compared with; of all steps for a warm-up."),
+        Column("score", Type.DOUBLE, "Distance from the median in spreads; NULL for a warm-up.", nullable=True),
+        text("kind", "What is unusual.", checks=(one_of("slow", "fast", "warm_up"),)),
+        text("step_group", "Which steps it is compared with.", checks=(one_of(*GROUPS),)),
+        ns("excess_ns", "Step time above that median; below 0 for a fast step."),
+        text("cause", "What took the excess; NULL where the step is not slow.", nullable=True,
+             checks=(one_of(*CAUSES),)),
+        ns("cause_excess_ns", "How much longer than usual that class took, on the rank that the cause is seen on.",
+           nullable=True),
+        ratio("cause_ratio", "Share of the excess that it covers, at most 1."),
+        Column("guilty_rank", Type.INT, "The rank whose own work holds the excess; NULL where it is not one rank.",
+               nullable=True),
+        text("guilty_node_id", "Node of the guilty rank, or of all guilty ranks where they share one.", nullable=True),
+        count("rank_count", "Windows with a complete step.", nullable=True),
+        Column("confidence", Type.DOUBLE, "Share of the excess that the cause covers, times the share of ranks seen.",
+               nullable=True, checks=(A_RATIO,)),
+        Column("evidence", Type.STRINGS, "Rows that prove it: table, predicate that finds them, what stands there."),
+        METRIC_VERSION,
+    ),
+    key=("job_id", "attempt", "step_name", "step_occurrence"),
+    cluster_by=("job_id",),
+    may_be_empty=True,
+    identities=(
+        Identity("excess_is_over_median", "duration_ns - median_ns = excess_ns"),
+        Identity("slow_has_cause", "(kind = 'slow') = (cause IS NOT NULL)"),
+        Identity("cause_has_evidence", "cause IS NULL OR size(evidence) > 0"),
+    ),
+)  # fmt: skip

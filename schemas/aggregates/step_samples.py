@@ -1,0 +1,61 @@
+"""What samples say of each step, and of each annotation by name."""
+
+from tracelake.schemas.columns import (
+    ATTEMPT,
+    JOB_ID,
+    METRIC_VERSION,
+    NODE_ID,
+    RANK,
+    REASON,
+    SOURCE_ID,
+    count,
+    number,
+    ratio,
+    text,
+)
+from tracelake.schemas.model import Column, Table, Type, has_reason, one_of
+
+TABLE = Table(
+    name="aggregates.step_samples",
+    grain="one row per window, step or annotation name, entity and metric with readings in it",
+    reads=("normalized.sources", "normalized.samples", "normalized.annotations", "aggregates.step_ledger"),
+    columns=(
+        JOB_ID,
+        ATTEMPT,
+        SOURCE_ID,
+        NODE_ID,
+        RANK,
+        text("scope", "What the readings fall in.", checks=(one_of("step", "annotation"),)),
+        text("name", "Name of the step, or of the innermost annotation on the thread of the steps."),
+        number(
+            "step_occurrence",
+            "Number of the step within the attempt and rank, as in step_ledger; NULL in scope annotation.",
+            nullable=True,
+        ),
+        text("entity_kind", "What was read.", checks=(one_of("node", "process", "device", "disk", "nic"),)),
+        text("entity_id", "Which one: a UUID, an index or a name."),
+        text("metric", "Metric that was read; clock event reasons are throttled_ratio and power_capped_ratio."),
+        text("unit", "Unit of the values."),
+        Column("value_mean", Type.DOUBLE, "Mean of the valid readings.", nullable=True),
+        Column("value_min", Type.DOUBLE, "Lowest valid reading.", nullable=True),
+        Column("value_max", Type.DOUBLE, "Highest valid reading.", nullable=True),
+        count("sample_count", "Readings, valid or not."),
+        ratio("coverage_ratio", "Share of them that are valid.", nullable=False),
+        REASON,
+        METRIC_VERSION,
+    ),
+    key=(
+        "job_id",
+        "attempt",
+        "source_id",
+        "scope",
+        "name",
+        "step_occurrence",
+        "entity_kind",
+        "entity_id",
+        "metric",
+    ),
+    cluster_by=("job_id",),
+    may_be_empty=True,
+    identities=(has_reason("value_mean"),),
+)
