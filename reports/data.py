@@ -11,6 +11,8 @@ from tracelake.reports.metric_rows import (
     Bin,
     Cell,
     Device,
+    Finding,
+    IdleCause,
     Kernel,
     Launch,
     Memop,
@@ -47,8 +49,10 @@ class JobData:
 
     job: Job
     summary: Summary
+    findings: tuple[Finding, ...]
     devices: tuple[Device, ...]
     other_devices: OtherDevices | None
+    idle_causes: tuple[IdleCause, ...]
     device_models: tuple[DeviceModel, ...]
     cells: tuple[Cell, ...]
     step_groups: tuple[StepGroup, ...]
@@ -83,8 +87,10 @@ def job_data(query: Query, job_id: str, attempt: int | None = None) -> JobData:
     return JobData(
         job=job,
         summary=summary,
+        findings=read.findings(query, here),
         devices=devices,
         other_devices=read.other_devices(query, here, len(devices)),
+        idle_causes=read.idle_causes(query, here, devices) if devices else (),
         device_models=read.device_models(query, here),
         cells=read.cells(query, here, summary, devices),
         step_groups=groups,

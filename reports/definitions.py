@@ -12,6 +12,12 @@ class Definition:
 
 
 _DEVICES = {
+    "findings": Definition(
+        "Findings",
+        "What rules find in the tables of this job. Cost is the device time at stake, summed over devices: what curing "
+        "this one thing alone may save. Findings overlap and are not added up. Evidence names the rows that prove it: "
+        "a table, a predicate, and what stands there.",
+    ),
     "gpu-active": Definition(
         "GPU active",
         "Share of the recorded window in which a device runs anything: a kernel, a copy or a fill. Overlapping work "
@@ -38,6 +44,14 @@ _DEVICES = {
         "Device time",
         "Each instant of a device's window belongs to the first that applies of compute, exposed communication, "
         "exposed memory, synchronization, other idle. The parts sum to the window exactly, in whole nanoseconds.",
+    ),
+    "idle-causes": Definition(
+        "Idle by cause",
+        "Each gap in a device's activity belongs to the launch that ends it. Until that launch begins, to what its "
+        "thread was doing: data loading, synchronization, a copy, compiling, a checkpoint, communication on the host, "
+        "else Python or other. From there, up to 30 us to launch latency; the rest to a dependency on another stream, "
+        "to the queue, or to unknown, as are the gap after the last event and gaps without a known launch. The causes "
+        "sum to idle exactly.",
     ),
     "window": Definition(
         "Recorded window",

@@ -8,7 +8,9 @@ from tracelake.reports.page import Page, Panel, definitions, foot
 from tracelake.reports.panels import annotations as annotation_panel
 from tracelake.reports.panels import (
     devices,
+    findings,
     header,
+    idle,
     info,
     kernels,
     launches,
@@ -20,8 +22,8 @@ from tracelake.reports.panels import (
 )
 
 _RAIL = (
-    ("Result", (("figures", "Key figures"),)),
-    ("Devices", (("devices", "Device time"), ("utilization", "Utilization"))),
+    ("Result", (("findings", "Findings"), ("figures", "Key figures"))),
+    ("Devices", (("devices", "Device time"), ("idle", "Idle by cause"), ("utilization", "Utilization"))),
     (
         "Program",
         (
@@ -40,7 +42,13 @@ _RAIL = (
 def job_page(data: JobData, *, made_ns: int) -> str:
     """The page as HTML. made_ns is the time that its foot states."""
     beside = [memory.panel(data), launches.panel(data)]
-    before: list[Panel] = [*devices.panels(data), utilization.panel(data), *steps.panels(data), kernels.panel(data)]
+    before: list[Panel] = [
+        *devices.panels(data),
+        idle.panel(data),
+        utilization.panel(data),
+        *steps.panels(data),
+        kernels.panel(data),
+    ]
     after = [annotation_panel.panel(data), info.panel(data), quality.panel(data), definitions()]
     middle = precision.panel(data)
     stack = f'<div class="c7 stack">{"".join(p.html() for p in beside)}</div>'
@@ -48,7 +56,8 @@ def job_page(data: JobData, *, made_ns: int) -> str:
         header.title(data)
         + header.publication(data.job, data.publication)
         + header.banner(data)
-        + f'<div class="grid">{header.key_figures(data)}{"".join(p.html() for p in before)}{middle.html()}{stack}'
+        + f'<div class="grid">{findings.section(data)}{header.key_figures(data)}'
+        + f"{''.join(p.html() for p in before)}{middle.html()}{stack}"
         + f"{''.join(p.html() for p in after)}</div>{_foot(data, made_ns)}"
     )
     charts = {key: chart for p in (*before, middle, *beside, *after) for key, chart in p.charts.items()}

@@ -30,6 +30,34 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong, in words, with the rows that prove it."""
+
+    TABLE: ClassVar[str] = "aggregates.findings"
+    finding_number: int
+    rule: str
+    cause: str
+    severity: str
+    title: str
+    remedy: str
+    lost_ns: int | None
+    lost_ratio: float | None
+    lost_cost: float | None
+    confidence: float | None
+    evidence: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class IdleCause:
+    """Idle time of a device over its windows, by what it waited for."""
+
+    TABLE: ClassVar[str] = "aggregates.idle_causes"
+    device_id: str
+    cause: str
+    idle_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class OtherDevices:
     """The devices that are not listed one by one."""
 

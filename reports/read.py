@@ -11,6 +11,8 @@ from tracelake.reports.metric_rows import (
     Bin,
     Cell,
     Device,
+    Finding,
+    IdleCause,
     Kernel,
     Launch,
     Memop,
@@ -38,6 +40,8 @@ MAX_ANNOTATIONS = 100
 MAX_ANNOTATION_BINS = 10_000
 MAX_QUARANTINED = 50
 MAX_SOURCES = 50
+MAX_FINDINGS = 20
+MAX_CAUSES = 20
 MAX_SMALL = 500
 """Lists that are short by nature are cut here all the same."""
 
@@ -58,6 +62,19 @@ def devices(query: Query, here: str) -> tuple[Device, ...]:
         "SELECT shown.*, named.device_index FROM shown LEFT JOIN named ON shown.device_id = named.device_id "
         "ORDER BY rank NULLS LAST, node_id, device_index, shown.device_id",
     )
+
+
+def findings(query: Query, here: str) -> tuple[Finding, ...]:
+    """What is wrong, most device time at stake first."""
+    sql = f"SELECT {names(Finding)} FROM {Finding.TABLE} WHERE {here} ORDER BY finding_number LIMIT {MAX_FINDINGS}"
+    return fetch(query, Finding, sql)
+
+
+def idle_causes(query: Query, here: str, shown: Sequence[Device]) -> tuple[IdleCause, ...]:
+    """Idle time of the listed devices by cause."""
+    devices_here = literals(d.device_id for d in shown if d.device_id is not None)
+    sql = f"SELECT {names(IdleCause)} FROM {IdleCause.TABLE} WHERE {here} AND scope = 'job' AND device_id IN "
+    return fetch(query, IdleCause, f"{sql}{devices_here} ORDER BY device_id, cause LIMIT {MAX_ROWS * MAX_CAUSES}")
 
 
 def other_devices(query: Query, here: str, shown: int) -> OtherDevices | None:

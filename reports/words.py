@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tracelake.schemas.aggregates.idle_causes import CAUSES as IDLE_CAUSES
 from tracelake.schemas.normalized.kernels import PRECISIONS
 from tracelake.schemas.operations.checks import OUTCOMES as CHECK_OUTCOMES
 
@@ -34,6 +35,21 @@ STEP = (
     Part("host_work_ns", "other host work", "--host", "step-ledger"),
     Part("other_ns", "other", "--other", "step-ledger"),
 )
+
+IDLE = (
+    Part("data_loading", "data loading", "--data-loading", "idle-causes"),
+    Part("python_or_other", "Python or other", "--host", "idle-causes"),
+    Part("synchronize", "synchronization", "--sync", "idle-causes"),
+    Part("copy", "copy", "--exposed-mem", "idle-causes"),
+    Part("compile", "compile", "--compile", "idle-causes"),
+    Part("checkpoint", "checkpoint", "--checkpoint", "idle-causes"),
+    Part("communication_host", "communication on the host", "--comm-host", "idle-causes"),
+    Part("launch_latency", "launch latency", "--runtime", "idle-causes"),
+    Part("dependency", "dependency", "--dependency", "idle-causes"),
+    Part("queued", "queued", "--idle", "idle-causes"),
+    Part("unknown", "unknown", "--unknown", "idle-causes"),
+)
+assert {part.column for part in IDLE} == set(IDLE_CAUSES)
 
 PRECISION_TOKENS = {
     "fp64": "--compile",

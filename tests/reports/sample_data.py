@@ -112,8 +112,10 @@ def dlrm() -> JobData:
     return JobData(
         job=make(Job, **job, format="kineto", framework="PyTorch", created_ns=DLRM_START),
         summary=summary,
+        findings=(),
         devices=tuple(devices),
         other_devices=None,
+        idle_causes=part.idle(devices),
         device_models=(DeviceModel("Tesla V100-SXM2-32GB", 34_089_730_048, 80, "7.0", 8),),
         cells=tuple(part.cells(devices, DLRM_START, rng, [rng.randrange(700) * US for _ in devices])),
         step_groups=(part.group("ProfilerStep", [worst.duration_ns]),),
@@ -166,8 +168,10 @@ def degraded() -> JobData:
     return JobData(
         job=make(Job, **job, format="kineto", nodes=["old-7"]),
         summary=summary,
+        findings=(),
         devices=(make(Device, **{c.name: getattr(lost_device, c.name) for c in fields(Device)} | {"reason": low}),),
         other_devices=None,
+        idle_causes=(),
         device_models=(),
         cells=(),
         step_groups=(),

@@ -130,8 +130,10 @@ def ideal() -> JobData:
     return JobData(
         job=_ideal_job(),
         summary=summary,
+        findings=part.FINDINGS,
         devices=tuple(devices),
         other_devices=None,
+        idle_causes=part.idle(devices),
         device_models=(DeviceModel("NVIDIA H100 80GB HBM3", 85_520_809_984, 132, "9.0", 16),),
         cells=tuple(_ideal_cells(devices, rng)),
         step_groups=(part.group("step", durations), part.group("eval_step", [90 * MS] * 8)),

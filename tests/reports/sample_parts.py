@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -14,6 +15,8 @@ from tracelake.reports.metric_rows import (
     Bin,
     Cell,
     Device,
+    Finding,
+    IdleCause,
     Kernel,
     Launch,
     Memop,
@@ -37,6 +40,34 @@ def make(row_type: type, **known: Any) -> Any:
     return row_type(**(values | known))
 
 
+def idle(devices: Sequence[Device]) -> tuple[IdleCause, ...]:
+    """Idle time of each device, most of it before late launches."""
+    shares = (("python_or_other", 65), ("launch_latency", 20), ("data_loading", 10), ("unknown", 5))
+    return tuple(
+        IdleCause(d.device_id, cause, (d.idle_ns or 0) * percent // 100)
+        for d in devices if d.device_id is not None for cause, percent in shares
+    )  # fmt: skip
+
+
+FINDINGS = (
+    Finding(
+        1, "slow_rank", "throttled", "warn", "Rank 3 on n7: 25.0 % more work of its own per step than its peers",
+        "The device lowers its clock: check cooling, power cap and neighbours, then drain the node.",
+        48_300_000_000, 0.182, 0.42, 1.0,
+        ["aggregates.stragglers WHERE job_id = 'llm' AND attempt = 0 AND rank = 3: slowdown_ratio 0.25, excess_ns"
+         " 20000000 in each of 40 steps"],
+    ),
+    Finding(
+        2, "slow_steps", "data_loading", "warn", "2 steps took up to 3.0 times the usual time: data loading",
+        "More loader workers, prefetching, pinned memory, or a cheaper decode.", 1_300_000_000, 0.011, None, 0.9,
+        ["aggregates.outlier_steps WHERE job_id = 'llm': duration_ns 300, usually 100", "<b>not bold</b>"],
+    ),
+    Finding(
+        3, "memory_leak", "memory_leak", "info", "Memory of rank 1 grew steadily by 12.0 % of the device",
+        "Look for tensors kept alive across steps (losses, graphs, caches).", None, None, None, 0.95,
+        ["aggregates.device_samples WHERE job_id = 'llm': memory_growth_bytes 9"],
+    ),
+)  # fmt: skip
 PUBLISHABLE = Publication(True, [], 430, 0, 0, 128, 0)
 
 

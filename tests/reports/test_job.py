@@ -14,8 +14,8 @@ from tracelake.reports.definitions import DEFINITIONS
 from tracelake.reports.page import script_json
 
 SECTIONS = (
-    "figures", "devices", "activity", "utilization", "steps", "kernels", "precision", "memory", "launches",
-    "annotations", "job", "quality", "definitions",
+    "findings", "figures", "devices", "idle", "activity", "utilization", "steps", "kernels", "precision", "memory",
+    "launches", "annotations", "job", "quality", "definitions",
 )  # fmt: skip
 JOBS = (
     "dlrm", "ideal", "degraded", "hostile", "many_names", "clock_change", "few_steps", "many_devices",
