@@ -16,6 +16,7 @@ NAMES = (
     "import_memory",
     "job_report",
     "checks_cost",
+    "causes",
     "hta_agreement",
     "recorder_annotations",
     "recorder_drain",

@@ -72,7 +72,7 @@ _EAGER = replace(
     python_factor=20,
 )
 """The host is the bottleneck: each device waits for its rank's Python."""
-BRIEF = Model("brief", _BRIEF, A100)
+BRIEF = Model("brief", _BRIEF, A100, ("python_or_other",))
 EAGER = Model("eager", _EAGER, L40S, ("launch_bound", "host_work", "python_or_other"))
 GPU_BOUND = (
     Model("bert", _light(workloads.BERT_BF16, 2, 900), A100),
