@@ -106,7 +106,7 @@ def test_a_submitted_run_makes_the_tables_that_a_local_one_makes(
         "--jars", ",".join(map(str, class_path())), "--py-files", str(wheel),
         str(ROOT / "conf/submit.py"), "run", "--lake", str(lake.root),
     ]  # fmt: skip
-    done = subprocess.run(command, env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True, timeout=400)
+    done = subprocess.run(command, env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "rows read = " in done.stdout
     used = (cluster.logs / "master.log").read_text()
@@ -114,6 +114,7 @@ def test_a_submitted_run_makes_the_tables_that_a_local_one_makes(
     assert checksums(lake, spark) == checksums(small_fleet[0], spark)
 
 
+@pytest.mark.full
 def test_the_program_joins_a_cluster_that_the_settings_name(
     cluster: Cluster, small_fleet: tuple[Lake, Truth], tmp_path: Path
 ) -> None:

@@ -137,7 +137,7 @@ def test_a_server_that_dies_and_two_runs_at_once_end_in_the_tables_of_one_run(
     assert "Traceback" not in err
     _end_lease(server, "whole")
     runs = [tracelake(server, f"{BUCKET}/whole", "run") for _ in range(2)]
-    ended = [process.communicate(timeout=480) for process in runs]
+    ended = [process.communicate(timeout=600) for process in runs]
     assert [process.returncode for process in runs] == [0, 0], ended
     waited = [err for _, err in ended if "waiting for it to end" in err]
     assert len(waited) == 1 and "is held by `tracelake run` on " in waited[0]
@@ -152,7 +152,7 @@ def test_pages_upkeep_and_deletion(server: Server, raw: Path, spark: SparkSessio
     lake, on_disk = server.lake("whole"), Lake(server.on_disk("whole"))
     before = checksums(on_disk, spark)
     command = [sys.executable, str(UPKEEP), lake.name, str(server.conf(tmp_path))]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=480, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["report"].strip() == f"{lake.name}/reports/job-imported.html"
