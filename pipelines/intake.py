@@ -60,8 +60,10 @@ class Pending(NamedTuple):
     refused: list[Window]
 
 
-def pending(lake: Lake, spark: SparkSession, *, job_id: str | None = None, day: str | None = None) -> Pending:
-    """Windows that the `files` ledger lacks or knows by another manifest, of one job or day where given.
+def pending(
+    lake: Lake, spark: SparkSession, *, job_id: str | None = None, day: str | None = None, again: bool = False
+) -> Pending:
+    """Windows that the `files` ledger lacks or knows by another manifest, of one job or day where given; all, `again`.
 
     A job that retention has removed in part takes no more: its aggregates would shrink to what is left of it.
     """
@@ -78,7 +80,7 @@ def pending(lake: Lake, spark: SparkSession, *, job_id: str | None = None, day: 
     found = Pending([], [])
     for window in windows(lake, job_id):
         manifest = window.manifest
-        if (manifest.job_id, manifest.source_id, window.sha256) in known:
+        if not again and (manifest.job_id, manifest.source_id, window.sha256) in known:
             continue
         if manifest.job_id in expired:
             found.refused.append(window)

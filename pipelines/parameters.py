@@ -40,7 +40,7 @@ class Parameters:
     warm_up_within_ratio: float = 0.2
     clock_drop_min_ratio: float = 0.05
     leak_bucket_count: int = 12
-    leak_reading_min_count: int = 10
+    leak_reading_min_count: int = 6
     leak_growth_min_ratio: float = 0.03
     leak_rising_min_ratio: float = 0.8
     launch_coverage_min_ratio: float = 0.95

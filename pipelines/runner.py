@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from tracelake.pipelines import checks, verdicts
-from tracelake.pipelines.intake import Intake, Window, pending
+from tracelake.pipelines.intake import Intake, Pending, Window, pending
 from tracelake.pipelines.lake import Lake, conform, one_of
 from tracelake.pipelines.ledger import failed_rows, file_rows, frame, quarantine_rows, run_row
 from tracelake.pipelines.measures import RAISED, by_window
@@ -67,11 +67,12 @@ def run(
     *,
     job_id: str | None = None,
     day: str | None = None,
+    again: bool = False,
     command: str = "run",
     parameters: Parameters = DEFAULT,
     progress: Progress = lambda name, share: None,
 ) -> RunResult:
-    """Take in every window that the `files` ledger lacks, of one job or day where given.
+    """Take in every window that the `files` ledger lacks, of one job or day where given; all of them, `again`.
 
     Rerun, retry and two runs at once end in the same tables: a window's rows are replaced as a whole, its job's
     aggregates are computed again, and `files` marks it done last. Raises what failed, after a row in `runs`.
@@ -80,7 +81,7 @@ def run(
     done = RunResult(run_id=f"{started:020d}-{uuid.uuid4().hex[:8]}")
     with lake.lease():
         try:
-            _run(lake, spark, done, job_id, day, parameters, progress)
+            _run(lake, spark, done, pending(lake, spark, job_id=job_id, day=day, again=again), parameters, progress)
         except Exception as error:
             _record(lake, spark, done, command, started, error)
             raise
@@ -92,13 +93,11 @@ def _run(
     lake: Lake,
     spark: SparkSession,
     done: RunResult,
-    job_id: str | None,
-    day: str | None,
+    found: Pending,
     parameters: Parameters,
     progress: Progress,
 ) -> None:
-    windows, refused = pending(lake, spark, job_id=job_id, day=day)
-    done.refused = len(refused)
+    windows, done.refused = found.windows, len(found.refused)
     totals = dict.fromkeys(("read", "stored", "quarantined", "deduplicated", "skipped"), 0)
     for row in _take_in(lake, spark, windows, done, parameters, progress) if windows else ():
         for name in totals:

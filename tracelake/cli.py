@@ -131,18 +131,37 @@ def run(
 
     Example: tracelake run --job dlrm
     """
+    _process("run", lake, conf, no_wait, job, day)
+
+
+@app.command()
+def backfill(
+    job: Annotated[str | None, typer.Option("--job", help="Only this job.")] = None,
+    day: Annotated[str | None, typer.Option("--day", help="Only windows that start on this UTC day.")] = None,
+    no_wait: NoWaitOption = False,
+    lake: LakeOption = None,
+    conf: ConfOption = None,
+) -> None:
+    """Make the tables again from raw data, with this version's definitions and conf's thresholds.
+
+    Example: tracelake backfill --day 2026-11-20
+    """
+    _process("backfill", lake, conf, no_wait, job, day)
+
+
+def _process(name: str, lake: str | None, conf: Path | None, no_wait: bool, job: str | None, day: str | None) -> None:
     with _command(lake, conf, no_wait) as settings:
-        with _progress("run") as progress:
-            done = commands.run(settings, job_id=job, day=day, progress=progress)
+        with _progress(name) as progress:
+            done = commands.run(settings, job_id=job, day=day, progress=progress, again=name == "backfill")
         if done.refused:
             _err.print(
                 f"[yellow]left out:[/] {done.refused:,} windows of jobs that retention has removed;"
                 " `tracelake doctor` names them"
             )
         if not done.sources:
-            _out.print("Nothing new.")
+            _out.print("Nothing new." if name == "run" else "Nothing there.")
             return
-        parts = " + ".join(f"{done.rows[name]:,} {name}" for name in commands.ROW_FATES)
+        parts = " + ".join(f"{done.rows[each]:,} {each}" for each in commands.ROW_FATES)
         _out.print(f"{done.sources} windows of {len(done.jobs)} jobs: {done.rows['read']:,} rows read = {parts}")
         if done.incomplete:
             _err.print(f"[yellow]incomplete:[/] {_one_line(ValueError(done.incomplete))}")

@@ -148,11 +148,14 @@ def _run(settings: Settings, session: SparkSession, progress: Progress, **only: 
     return run_pipeline(lake_of(settings), session, parameters=parameters, progress=progress, **only)
 
 
-def run(settings: Settings, *, job_id: str | None, day: str | None, progress: Progress) -> RunResult:
-    """Take in what is new. Raises UserError for a job or lake that is not there."""
+def run(
+    settings: Settings, *, job_id: str | None, day: str | None, progress: Progress, again: bool = False
+) -> RunResult:
+    """Take in what is new, or all, `again`. Raises UserError for a job or lake that is not there."""
     _check_job(settings, job_id)
-    with _session(settings, "run") as session:
-        return _run(settings, session, progress, job_id=job_id, day=day, command="run")
+    command = "backfill" if again else "run"
+    with _session(settings, command) as session:
+        return _run(settings, session, progress, job_id=job_id, day=day, again=again, command=command)
 
 
 def _check_job(settings: Settings, job_id: str | None) -> None:

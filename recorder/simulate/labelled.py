@@ -57,6 +57,8 @@ _ABSOLUTE = frozenset(("drift", "late_clock", "clock_drift", "memory_leak", "kil
 """Sizes that are no part of a step."""
 _ONE_STEP = frozenset(("slow_step", "data_stall"))
 """Kinds that strike in one step when they come with others."""
+_TIMES = {**dict.fromkeys(_ONE_STEP, 4), "late_clock": 20_000_000}
+"""With others, how much larger than they: what strikes once must stand out, a clock is off by nanoseconds."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def cells() -> tuple[Cell, ...]:
     found += [Cell((kind,), (size,)) for kind, sizes in _BENIGN.items() for size in sizes]
     found += [Cell((kind,), (size,)) for kind, sizes in _STATES.items() for size in sizes]
     found += [
-        Cell(kinds, tuple(size * (4 if kind in _ONE_STEP else 1) for kind in kinds))
+        Cell(kinds, tuple(size * _TIMES.get(kind, 1) for kind in kinds))
         for kinds in _TOGETHER
         for size in (0.15, 0.25, 0.5)
     ]

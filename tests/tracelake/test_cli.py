@@ -145,6 +145,13 @@ def test_import_report_and_sql(tmp_path: Path) -> None:
     assert "Spark cannot answer that" in _fails("sql", "SELECT nothing FROM nowhere", "--lake", lake)
     assert "Spark cannot answer that: [DIVIDE_BY_ZERO]" in _fails("sql", "SELECT 1 / 0", "--lake", lake)
     assert "Nothing new" in RUNNER.invoke(app, ["run", "--lake", lake]).output
+    strict = tmp_path / "strict.toml"
+    strict.write_text("[parameters]\nslow_launch_ns = 1\n")
+    slow = ["sql", "SELECT slow_launch_count AS n FROM launch_stats", "--format", "json", "--lake", lake]
+    assert json.loads(RUNNER.invoke(app, slow).stdout) == [{"n": 0}]
+    done = RUNNER.invoke(app, ["backfill", "--job", "a job/1", "--lake", lake, "--conf", str(strict)])
+    assert "1 windows of 1 jobs: 3 rows read" in done.output, done.output
+    assert json.loads(RUNNER.invoke(app, slow).stdout) == [{"n": 1}]
 
 
 @pytest.mark.usefixtures("one_session")
@@ -161,6 +168,6 @@ def test_files_as_spark_tasks(tmp_path: Path) -> None:
 
 
 def test_help_has_an_example_for_every_command() -> None:
-    for command in ("demo", "import", "run", "report", "jobs", "sql", "serve"):
+    for command in ("demo", "import", "run", "backfill", "report", "jobs", "sql", "serve"):
         shown: Any = RUNNER.invoke(app, [command, "--help"])
         assert "Example: tracelake" in " ".join(shown.output.split()), command
