@@ -1,9 +1,8 @@
 """Where the device time of each day went: parts that add up to what was allocated, in integer nanoseconds."""
 
 from tracelake.schemas.aggregates.idle_causes import CAUSES as IDLE
-from tracelake.schemas.columns import ATTEMPT, DAY, JOB_ID, METRIC_VERSION, NODE_ID, duration, of, text
+from tracelake.schemas.columns import ATTEMPT, DAY, JOB_ID, METRIC_VERSION, NODE_ID, duration, text
 from tracelake.schemas.model import Column, Table, Type, one_of
-from tracelake.schemas.normalized.jobs import TABLE as JOBS
 
 CAUSES = (
     "productive",
@@ -39,7 +38,10 @@ TABLE = Table(
         JOB_ID,
         ATTEMPT,
         NODE_ID,
-        *of(JOBS, "project", "user", "family", "instance_type"),
+        text("project", "Project that the job belongs to.", nullable=True),
+        text("user", "Owner of the job.", nullable=True),
+        text("family", "Name of the job without its run suffix.", nullable=True),
+        text("instance_type", "Machine types of the nodes, comma separated.", nullable=True),
         text("cause", "What the time went to: the first that applies.", checks=(one_of(*CAUSES),)),
         duration("device_ns", "Time, summed over devices; all rows of an attempt sum to devices times wall time."),
         Column("cost", Type.DOUBLE, "Its price, in conf's currency; NULL where conf names none.", nullable=True),
