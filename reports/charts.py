@@ -61,7 +61,7 @@ def _theme() -> Spec:
     }
 
 
-def _done(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int) -> Spec:
+def done(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int) -> Spec:
     size = alt.AutoSizeParams(type="fit", contains="padding", resize=True)
     sized = chart.properties(width="container", height=height, autosize=size)
     spec: Spec = sized.configure(**_theme()).to_dict()
@@ -76,11 +76,11 @@ def _rows_axis() -> alt.Axis:
     return alt.Axis(labelColor="var(--ink-2)", domain=False, ticks=False, labelLimit=150)
 
 
-def _tips(**titles: str) -> list[alt.Tooltip]:
+def tips(**titles: str) -> list[alt.Tooltip]:
     return [alt.Tooltip(f"{name}:N", title=title.replace("_", " ")) for name, title in titles.items()]
 
 
-def _colours(tokens: Mapping[str, str]) -> alt.Color:
+def colours(tokens: Mapping[str, str]) -> alt.Color:
     return alt.Color("c:N", scale=alt.Scale(domain=list(tokens), range=[f"var({t})" for t in tokens.values()]))
 
 
@@ -94,11 +94,11 @@ def stacked_rows(values: Values, tokens: Mapping[str, str], unit: str) -> Spec:
             y=alt.Y("y:N", title=None, sort=None, axis=_rows_axis()),
             x=alt.X("v:Q", title=unit, stack="zero", axis=alt.Axis(grid=True, tickCount=6, domain=False)),
             order="o:Q",
-            color=_colours(tokens),
-            tooltip=_tips(y="row", c="class", b="time", e="of row"),
+            color=colours(tokens),
+            tooltip=tips(y="row", c="class", b="time", e="of row"),
         )
     )
-    return _done(bars, (26 if rows <= 24 else 16) * rows + 40)
+    return done(bars, (26 if rows <= 24 else 16) * rows + 40)
 
 
 def stacked_columns(values: Values, tokens: Mapping[str, str], unit: str) -> Spec:
@@ -110,11 +110,11 @@ def stacked_columns(values: Values, tokens: Mapping[str, str], unit: str) -> Spe
             x=alt.X("x:N", sort=None, title="step", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
             y=alt.Y("v:Q", title=unit, stack="zero", axis=alt.Axis(tickCount=4)),
             order="o:Q",
-            color=_colours(tokens),
-            tooltip=_tips(x="step", c="class", b="time", e="of step"),
+            color=colours(tokens),
+            tooltip=tips(x="step", c="class", b="time", e="of step"),
         )
     )
-    return _done(bars, 210)
+    return done(bars, 210)
 
 
 def one_bar(values: Values, tokens: Mapping[str, str]) -> Spec:
@@ -126,11 +126,11 @@ def one_bar(values: Values, tokens: Mapping[str, str]) -> Spec:
         .encode(
             x=alt.X("v:Q", stack="normalize", title=None, axis=alt.Axis(labelExpr=percent, tickCount=4, domain=False)),
             order="o:Q",
-            color=_colours(tokens),
-            tooltip=_tips(c="class", b="time", e="of the whole"),
+            color=colours(tokens),
+            tooltip=tips(c="class", b="time", e="of the whole"),
         )
     )
-    return _done(bar, 52)
+    return done(bar, 52)
 
 
 def heat_strip(labels: Sequence[str], length: float, unit: str, since: str) -> Spec:
@@ -141,7 +141,7 @@ def heat_strip(labels: Sequence[str], length: float, unit: str, since: str) -> S
     x = alt.X("x0:Q", title=f"{unit} since {since}", axis=alt.Axis(tickCount=8), scale=span)
     whole: Values = [{"y": label, "x0": 0, "x1": length, "b": "not recorded or withheld"} for label in labels]
     hatch = alt.Chart(_data(whole)).mark_rect(fill="url(#hatch)", strokeWidth=0)
-    hatch = hatch.encode(x=x, x2="x1:Q", y=y, tooltip=_tips(y="row", b="value"))
+    hatch = hatch.encode(x=x, x2="x1:Q", y=y, tooltip=tips(y="row", b="value"))
     ramp = alt.Scale(type="threshold", domain=list(EDGES), range=[f"var(--h{i})" for i in range(len(EDGES) + 1)])
     digits = "format(100 * datum.v, datum.v < 0.0995 ? '.1f' : '.0f')"
     percent = f"(datum.v > 0 && datum.v < 0.0005 ? '< 0.1' : {digits}) + '{NBSP}%'"
@@ -155,11 +155,11 @@ def heat_strip(labels: Sequence[str], length: float, unit: str, since: str) -> S
             x2="x1:Q",
             y=y,
             color=alt.Color("v:Q", scale=ramp),
-            tooltip=_tips(y="row", w="time", m="metric", b="share"),
+            tooltip=tips(y="row", w="time", m="metric", b="share"),
         )
     )
     both = alt.layer(hatch, cells).add_params(alt.param(name="metric", value=""))
-    return _done(both, (20 if len(labels) <= 24 else 13) * len(labels) + 42)
+    return done(both, (20 if len(labels) <= 24 else 13) * len(labels) + 42)
 
 
 def steps_in_time(values: Values, median: float, unit: str) -> Spec:
@@ -182,9 +182,9 @@ def steps_in_time(values: Values, median: float, unit: str) -> Spec:
     base = alt.Chart(_data(values)).encode(x=x, y=y)
     line = base.mark_line(stroke="var(--line-2)", strokeWidth=1)
     dots = base.mark_point(filled=True, opacity=1, fill="var(--compute)", size=40 if len(values) <= 60 else 14).encode(
-        tooltip=_tips(n="step", b="time", d="of the median", r="slowest")
+        tooltip=tips(n="step", b="time", d="of the median", r="slowest")
     )
-    return _done(alt.layer(band, middle, line, dots), 210)
+    return done(alt.layer(band, middle, line, dots), 210)
 
 
 def _bars_of_bins(data: alt.InlineData | alt.NamedData, what: str, share: str) -> alt.Chart:
@@ -203,7 +203,7 @@ def _bars_of_bins(data: alt.InlineData | alt.NamedData, what: str, share: str) -
             x2="x1:Q",
             y=alt.Y("n:Q", title="count", axis=alt.Axis(labelExpr=whole, tickCount=4), scale=alt.Scale(zero=True)),
             y2=alt.datum(0),
-            tooltip=_tips(w="duration", s=what, e=share),
+            tooltip=tips(w="duration", s=what, e=share),
         )
     )
     return bars
@@ -212,10 +212,10 @@ def _bars_of_bins(data: alt.InlineData | alt.NamedData, what: str, share: str) -
 def histogram(values: Values, unit: str, what: str) -> Spec:
     """Values: x0, x1 edges, n count, k bin or rest, w the range, s the count and e the share in words."""
     chart = _bars_of_bins(_data(values), what, f"of all {what}")
-    return _done(chart.add_params(alt.param(name="unit", value=unit)), 210)
+    return done(chart.add_params(alt.param(name="unit", value=unit)), 210)
 
 
 def histogram_to_choose() -> Spec:
     """The same over data that the reader chooses, in that data's unit."""
     chart = _bars_of_bins(_CHOSEN, "count", "of all")
-    return _done(chart.add_params(alt.param(name="unit", value="ms")), 200)
+    return done(chart.add_params(alt.param(name="unit", value="ms")), 200)

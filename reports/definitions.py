@@ -11,6 +11,31 @@ class Definition:
     text: str
 
 
+_FLEET = {
+    "fleet": Definition(
+        "Fleet figures",
+        "Allocated: devices times wall time of each attempt, by the UTC day on which a window starts. Productive: what "
+        "no cause takes. Cost: hours times the price of the machine type that conf names. Energy: mean power of the "
+        "node's devices times recorded time.",
+    ),
+    "fleet-cause": Definition(
+        "Causes of the fleet",
+        "Each nanosecond of a device goes to the first that applies: redone step, initialization and warm-up, outside "
+        "steps, checkpoint, straggler wait, exposed communication, exposed memory, idle by cause, productive (that is, "
+        "compute). Time outside recorded windows is not recorded; windows without a ledger are withheld. The parts add "
+        "up exactly.",
+    ),
+    "regression": Definition(
+        "Regression",
+        "Median step time of a job against the last 20 runs (at least 5) of its project, family, machine type and "
+        "world size: beyond max(5 %, 3 times 1.4826 MAD) of their median, and the next run too. MIXED where the next "
+        "run is not.",
+    ),
+    "suspect-node": Definition(
+        "Suspect node",
+        "A node that findings name as the guilty one in at least 3 jobs within 7 days: a lead, not a verdict.",
+    ),
+}
 _DEVICES = {
     "findings": Definition(
         "Findings",
@@ -187,4 +212,5 @@ _RECORD = {
         "are both kept and count as missing where ranks are compared.",
     ),
 }
-DEFINITIONS = {**_DEVICES, **_STEPS, **_KERNELS, **_HOST, **_RECORD}
+OF_A_JOB = {**_DEVICES, **_STEPS, **_KERNELS, **_HOST, **_RECORD}
+DEFINITIONS = {**OF_A_JOB, **_FLEET}

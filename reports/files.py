@@ -19,6 +19,11 @@ def checks_file(job_id: str) -> str:
     return f"checks-{quote(job_id, safe='')}.html"
 
 
+def fleet_file(day: str) -> str:
+    """The file name of a day's fleet page; `day` is an ISO date."""
+    return f"fleet-{day}.html"
+
+
 def href(file: str, section: str = "") -> str:
     """A link to a page of the same folder. The file's own name has percent signs, which a link writes out.
 

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from tracelake.reports import assets
 from tracelake.reports.charts import Chart
-from tracelake.reports.definitions import DEFINITIONS
+from tracelake.reports.definitions import DEFINITIONS, OF_A_JOB
 from tracelake.reports.html import text
 
 _HERE = resources.files("tracelake.reports")
@@ -123,7 +123,7 @@ def _hash(script: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() + "'"
 
 
-def definitions(keys: Iterable[str] = DEFINITIONS) -> Panel:
+def definitions(keys: Iterable[str] = OF_A_JOB) -> Panel:
     """What the numbers mean: every label and figure of the page links here."""
     shown = ((key, DEFINITIONS[key]) for key in keys)
     entries = "".join(f'<div id="def-{key}"><dt>{d.title}</dt><dd>{text(d.text)}</dd></div>' for key, d in shown)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tracelake.schemas.aggregates.fleet_daily import CAUSES as FLEET_CAUSES
 from tracelake.schemas.aggregates.idle_causes import CAUSES as IDLE_CAUSES
 from tracelake.schemas.normalized.kernels import PRECISIONS
 from tracelake.schemas.operations.checks import OUTCOMES as CHECK_OUTCOMES
@@ -50,6 +51,37 @@ IDLE = (
     Part("unknown", "unknown", "--unknown", "idle-causes"),
 )
 assert {part.column for part in IDLE} == set(IDLE_CAUSES)
+
+CAUSES = (
+    Part("not_recorded", "not recorded", "--unknown", "fleet-cause"),
+    Part("withheld", "withheld", "--unknown", "fleet-cause"),
+    Part("redone_steps", "redone steps", "--redone", "fleet-cause"),
+    Part("initialization", "initialization and warm-up", "--warm-up", "fleet-cause"),
+    Part("outside_steps", "outside steps", "--warm-up", "fleet-cause"),
+    Part("checkpoint", "checkpoint", "--checkpoint", "fleet-cause"),
+    Part("straggler_wait", "straggler wait", "--comm-host", "fleet-cause"),
+    Part("exposed_comm", "exposed communication", "--exposed-comm", "fleet-cause"),
+    Part("exposed_mem", "exposed memory", "--exposed-mem", "fleet-cause"),
+    *(part for part in IDLE if part.column != "checkpoint"),
+    Part("productive", "productive", "--compute", "fleet-cause"),
+)
+"""What the device time of a fleet goes to, in the order in which it is taken from the allocation."""
+assert {part.column for part in CAUSES} == set(FLEET_CAUSES)
+CAUSE_GROUPS = (
+    ("productive", "--compute", ("productive",)),
+    ("communication", "--exposed-comm", ("straggler_wait", "exposed_comm")),
+    ("memory and idle", "--host", ("exposed_mem", *(part.column for part in IDLE if part.column != "checkpoint"))),
+    ("start, checkpoint, redone", "--warm-up", ("redone_steps", "initialization", "outside_steps", "checkpoint")),
+    ("not recorded or withheld", "--unknown", ("not_recorded", "withheld")),
+)
+"""Words, colour and members of the five that fit a narrow bar."""
+assert {cause for _, _, members in CAUSE_GROUPS for cause in members} == set(FLEET_CAUSES)
+
+VERDICTS = {
+    "REGRESSION": ("bad", "REGRESSION"),
+    "IMPROVEMENT": ("good", "IMPROVEMENT"),
+    "MIXED": ("off", "MIXED"),
+}
 
 PRECISION_TOKENS = {
     "fp64": "--compile",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import json
 import sys
 import time
@@ -169,24 +170,36 @@ def _process(name: str, lake: str | None, conf: Path | None, no_wait: bool, job:
 
 @app.command()
 def report(
-    job: Annotated[str, typer.Argument(help="Job to report on.")],
+    job: Annotated[str, typer.Argument(help="Job to report on, or `fleet`.")],
     attempt: Annotated[int | None, typer.Option(help="Attempt; the latest by default.")] = None,
+    day: Annotated[str | None, typer.Option("--day", help="UTC day of the fleet; the last with device time.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the page (default <lake>/reports).")] = None,
     no_wait: NoWaitOption = False,
     lake: LakeOption = None,
     conf: ConfOption = None,
 ) -> None:
-    """Write a job's page; what is new of the job is processed first.
+    """Write the page of a job, or of the fleet's day; what is new is processed first.
 
     Example: tracelake report dlrm
     """
     with _command(lake, conf, no_wait) as settings:
         started = time.monotonic()
         with _progress("report") as progress:
-            page, seconds = commands.report(settings, job, attempt=attempt, out=out, progress=progress)
+            if job == "fleet":
+                page, seconds = commands.fleet(settings, day=_day(day), out=out, progress=progress)
+            else:
+                page, seconds = commands.report(settings, job, attempt=attempt, out=out, progress=progress)
         _out.print(str(page))
         spent = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
         _err.print(f"[dim]{time.monotonic() - started:.1f} s: {spent}[/]")
+
+
+def _day(given: str | None) -> str | None:
+    """An ISO date. Raises UserError for anything else."""
+    try:
+        return dt.date.fromisoformat(given).isoformat() if given else None
+    except ValueError as error:
+        raise commands.UserError(f"--day {given}: write YYYY-MM-DD") from error
 
 
 @app.command()

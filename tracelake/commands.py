@@ -213,6 +213,27 @@ def _page(
     return folder.url(job_file(job_id)), {"read": read - clock, "pages": time.monotonic() - read}
 
 
+def fleet(settings: Settings, *, day: str | None, out: Path | None, progress: Progress) -> tuple[str, dict[str, float]]:
+    """(page, seconds by stage) of one day's fleet, the last by default. Raises UserError without device time."""
+    from tracelake.reports.files import fleet_file
+    from tracelake.reports.fleet import fleet_page
+    from tracelake.reports.fleet_data import NoDayError, fleet_data
+
+    _check_job(settings, None)
+    with _session(settings, "report") as session:
+        done = _run(settings, session, progress, command="report")
+        clock = time.monotonic()
+        lake_of(settings).register(session)
+        try:
+            data = fleet_data(_query(session), day)
+        except NoDayError as error:
+            raise UserError(f"{lake_of(settings).name}: {error}") from error
+        html = fleet_page(data, made_ns=time.time_ns())
+    folder = Folder(out) if out else settings.storage.below("reports")
+    folder.write(fleet_file(data.day), html.encode(), "text/html; charset=utf-8")
+    return folder.url(fleet_file(data.day)), {**done.seconds, "page": time.monotonic() - clock}
+
+
 def _register(settings: Settings, session: SparkSession) -> None:
     lake_of(settings).register_tables(session)
 

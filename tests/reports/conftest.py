@@ -14,11 +14,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 import sample_cases
 import sample_checks
 import sample_data
+import sample_fleet
 import sample_ideal
 from chromium import BINARY, Chromium
 
 from tracelake.reports.checks import ChecksData, checks_page
 from tracelake.reports.data import JobData
+from tracelake.reports.fleet import fleet_page
+from tracelake.reports.fleet_data import FleetData
 from tracelake.reports.job import job_page
 
 MADE_NS = 1_795_974_000_000_000_000
@@ -39,18 +42,26 @@ CHECKS: dict[str, Callable[[], ChecksData]] = {
     "hostile_checks": sample_checks.hostile,
     "unchecked": sample_checks.unchecked,
 }
+FLEETS: dict[str, Callable[[], FleetData]] = {"fleet": sample_fleet.fleet, "bare_fleet": sample_fleet.bare}
+
+
+def _html(name: str) -> str:
+    if name in CHECKS:
+        return checks_page(CHECKS[name](), made_ns=MADE_NS)
+    if name in FLEETS:
+        return fleet_page(FLEETS[name](), made_ns=MADE_NS)
+    return job_page(JOBS[name](), made_ns=MADE_NS)
 
 
 @pytest.fixture(scope="session")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The page of a hand-made job, or of its checks, written once."""
+    """The page of a hand-made job, of its checks, or of a fleet, written once."""
     folder = tmp_path_factory.mktemp("pages")
 
     def write(name: str) -> Path:
         file = folder / f"{name}.html"
         if not file.exists():
-            made = checks_page(CHECKS[name](), made_ns=MADE_NS) if name in CHECKS else None
-            file.write_text(made or job_page(JOBS[name](), made_ns=MADE_NS), encoding="utf-8")
+            file.write_text(_html(name), encoding="utf-8")
         return file
 
     return write

@@ -10,11 +10,12 @@ import sample_cases
 from chromium import BINARY, Chromium
 
 Write = Callable[[str], Path]
+DRAWN = ("dlrm", "ideal", "degraded", "many_names", "few_steps", "many_devices")
 pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not installed: pages were not opened")
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("name", ["dlrm", "ideal", "degraded", "many_names", "few_steps", "many_devices"])
+@pytest.mark.parametrize("name", [*DRAWN, "fleet", "bare_fleet"])
 def test_every_chart_is_drawn_and_the_page_fits(browser: Chromium, page: Write, name: str, width: int) -> None:
     browser.open(page(name), width)
     state = browser.run("({...document.body.dataset})")
