@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from tracelake.schemas.catalog import tables
 from tracelake.schemas.steps import STEP_PATTERNS
 
 METRIC_VERSION = 1
@@ -65,6 +66,8 @@ class Parameters:
     finding_comm_min_ratio: float = 0.07
     finding_host_min_ratio: float = 0.12
     launch_bound_kernel_max_ns: int = 50_000
+    left_out_tables: tuple[str, ...] = ()
+    """Aggregates that runs do not make, and leave as they are."""
     gpu_hour_prices: Mapping[str, float] = field(default_factory=dict)
     """Price of a device's hour by machine type, in a currency of your own."""
 
@@ -75,6 +78,9 @@ class Parameters:
         unknown = sorted(set(given) - known)
         if unknown:
             raise ValueError(f"no parameter {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+        not_made = sorted(set(given.get("left_out_tables", ())) - set(tables("aggregates")))  # type: ignore[call-overload]
+        if not_made:
+            raise ValueError(f"left_out_tables: {not_made[0]} is no table of the aggregates")
         return Parameters(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})  # type: ignore[arg-type]
 
 

@@ -189,7 +189,7 @@ class _Batch:
 
     def aggregate(self) -> None:
         started = time.monotonic()
-        self._levels(list(tables("aggregates")))
+        self._levels([name for name in tables("aggregates") if name not in self.parameters.left_out_tables])
         self._spent("aggregate", started)
 
     def check(self, validator: Validator) -> None:

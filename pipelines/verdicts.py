@@ -57,7 +57,7 @@ def check(
     Gives the number of checks by outcome.
     """
     limit = parameters.failing_rows_max_ratio
-    declared_tables = list(computed().values())
+    declared_tables = [each for each in computed().values() if each.name not in parameters.left_out_tables]
     quarantine = lake.read(spark, "operations.quarantine").filter(one_of("job_id", jobs))
     failing = failing_rows(quarantine, list(computed()))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from quick import run
 
 from bench.scale.fleet import write_fleet
 from bench.scale.limit import QUERIES, compute
 from bench.scale.tables import differing, sizes
 from tracelake.pipelines.lake import Lake
-from tracelake.pipelines.runner import run
 
 JOBS, KERNELS = 3, 16_000
 

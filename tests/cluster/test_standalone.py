@@ -16,7 +16,7 @@ import pyspark
 import pytest
 from checksums import checksums
 from pyspark.sql import SparkSession
-from quick_jvm import QUICK_JVM
+from quick import CAUSES, CONF, QUICK_JVM
 
 from tracelake.pipelines.jars import class_path
 from tracelake.pipelines.lake import Lake
@@ -99,19 +99,25 @@ def lake(small_fleet: tuple[Lake, Truth], tmp_path: Path) -> Lake:
 def test_a_submitted_run_makes_the_tables_that_a_local_one_makes(
     cluster: Cluster, wheel: Path, lake: Lake, small_fleet: tuple[Lake, Truth], spark: SparkSession, tmp_path: Path
 ) -> None:
+    conf = tmp_path / "conf.toml"
+    conf.write_text(CONF)
     command = [
         str(SPARK_HOME / "bin/spark-submit"), "--master", cluster.url, "--executor-memory", "700m",
         "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.sql.shuffle.partitions=2",
         "--conf", f"spark.executor.extraJavaOptions={QUICK_JVM}",
         "--jars", ",".join(map(str, class_path())), "--py-files", str(wheel),
-        str(ROOT / "conf/submit.py"), "run", "--lake", str(lake.root),
+        str(ROOT / "conf/submit.py"), "run", "--lake", str(lake.root), "--conf", str(conf),
     ]  # fmt: skip
     done = subprocess.run(command, env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "rows read = " in done.stdout
     used = (cluster.logs / "master.log").read_text()
     assert used.count("Launching executor") >= WORKERS
-    assert checksums(lake, spark) == checksums(small_fleet[0], spark)
+    made, local = checksums(lake, spark), checksums(small_fleet[0], spark)
+    differing = {name for name in local if made[name] != local[name]}
+    # The local run made the tables of causes too, and checked them; job_summary counts stragglers.
+    assert differing <= {*CAUSES, "aggregates.job_summary", "operations.checks", "operations.publications"}
+    assert made["aggregates.job_summary"][0] == local["aggregates.job_summary"][0]
 
 
 @pytest.mark.full

@@ -16,10 +16,10 @@ import pytest
 from chromium import BINARY, Chromium
 from frameworks import ROOT, framework_python, torch_python
 from pyspark.sql import SparkSession
+from quick import run
 from recorded import environment, wait_until_delivered
 
 from tracelake.pipelines.lake import Lake
-from tracelake.pipelines.runner import run
 from tracelake.reports.data import job_data
 from tracelake.reports.job import job_page
 from tracelake.schemas.catalog import tables

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from quick import run
 
 from tracelake.pipelines import checks
 from tracelake.pipelines.aggregates import memop_stats
 from tracelake.pipelines.lake import Lake, conform
 from tracelake.pipelines.ledger import failed_rows
 from tracelake.pipelines.measures import Measured, failing_rows, measured
-from tracelake.pipelines.runner import run
 from tracelake.pipelines.validation import Validator
 from tracelake.pipelines.verdicts import outcomes, publication, verdict
 from tracelake.recorder.simulate import Truth

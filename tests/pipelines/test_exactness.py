@@ -19,10 +19,10 @@ import pyarrow as pa
 import pytest
 from checksums import Checksums, checksums
 from pyspark.sql import SparkSession
-from quick_jvm import QUICK_JVM
+from quick import CAUSES, CONF, QUICK_JVM, run
 
 from tracelake.pipelines.lake import Lake
-from tracelake.pipelines.runner import RunResult, run
+from tracelake.pipelines.runner import RunResult
 from tracelake.recorder.segments import SourceWriter
 from tracelake.recorder.simulate import simulate_job
 from tracelake.recorder.simulate.fleet import jobs
@@ -72,8 +72,7 @@ def clean(raw: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFacto
     found = checksums(lake, spark)
     assert done.incomplete is None
     assert {name for name, (rows, _) in found.items() if not rows} <= {
-        "normalized.operators", "operations.quarantine", "aggregates.annotation_histogram", "aggregates.outlier_steps",
-        "aggregates.stragglers", "aggregates.findings"}  # fmt: skip
+        "normalized.operators", "operations.quarantine", "aggregates.annotation_histogram", *CAUSES}  # fmt: skip
     return found
 
 
@@ -186,8 +185,10 @@ def test_runs_at_once_neither_lose_nor_double_a_row(
 
 def killed_run(lake: Lake, tables_written: int) -> None:
     """A real `tracelake run`, killed as soon as that many tables exist."""
+    conf = lake.root.with_suffix(".toml")
+    conf.write_text(CONF)
     process = subprocess.Popen(
-        [sys.executable, "-m", "tracelake", "run", "--lake", str(lake.root)],
+        [sys.executable, "-m", "tracelake", "run", "--lake", str(lake.root), "--conf", str(conf)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

@@ -16,12 +16,12 @@ import pytest
 import recorded
 from checksums import Checksums, checksums
 from pyspark.sql import SparkSession
+from quick import run
 from s3_servers import BUCKET, Command, Server, environment
 
 from tracelake.pipelines.jars import JarsMissing, class_path
 from tracelake.pipelines.lake import Lake
 from tracelake.pipelines.lease import KEY, LEASE_SECONDS
-from tracelake.pipelines.runner import run
 from tracelake.recorder.importers.trace_file import ImportOptions, import_file
 from tracelake.recorder.segments import local_lake
 from tracelake.schemas.manifest import RAW_FOLDER, manifests

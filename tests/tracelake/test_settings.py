@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tracelake.pipelines.parameters import Parameters
 from tracelake.schemas.bucket import Bucket, S3Options
 from tracelake.schemas.storage import Folder
 from tracelake.settings import BadSettings, load
@@ -48,3 +49,10 @@ def test_what_is_wrong_is_named(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "s3.toml").write_text(text)
     with pytest.raises(BadSettings, match=said):
         load(tmp_path / "s3.toml", None)
+
+
+def test_only_aggregates_can_be_left_out() -> None:
+    given = {"left_out_tables": ["aggregates.what_if"]}
+    assert Parameters.from_mapping(given).left_out_tables == ("aggregates.what_if",)
+    with pytest.raises(ValueError, match="is no table of the aggregates"):
+        Parameters.from_mapping({"left_out_tables": ["normalized.kernels"]})

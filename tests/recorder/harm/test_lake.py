@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from quick import run as run_pipeline
 from recorded import GPU_PREAMBLE as PREAMBLE
 from recorded import Lake as Raw
 from recorded import environment, run, start, wait_for, wait_until_delivered
 
 from tracelake.pipelines.lake import Lake
-from tracelake.pipelines.runner import run as run_pipeline
 
 STEPS = """
 for step in range(10):
