@@ -19,6 +19,9 @@ def checks_file(job_id: str) -> str:
     return f"checks-{quote(job_id, safe='')}.html"
 
 
+INDEX_FILE = "index.html"
+
+
 def fleet_file(day: str) -> str:
     """The file name of a day's fleet page; `day` is an ISO date."""
     return f"fleet-{day}.html"

@@ -68,10 +68,14 @@ class Page:
     rail: Sequence[tuple[str, Sequence[tuple[str, str]]]]
     body: str
     charts: dict[str, Chart]
+    scripts: Sequence[str] = ()
+    """Files with what this page does besides."""
 
     def html(self) -> str:
+        # One module: what a page does besides uses what every page has.
+        own = "\n".join(_HERE.joinpath(name).read_text("utf-8") for name in ("page.js", *self.scripts))
         # A page without charts needs no libraries.
-        scripts = [*([assets.vega()] if self.charts else []), _HERE.joinpath("page.js").read_text("utf-8")]
+        scripts = [*([assets.vega()] if self.charts else []), own]
         policy = (
             f"default-src 'none'; script-src {' '.join(map(_hash, scripts))}; style-src 'unsafe-inline'; "
             "font-src data:; base-uri 'none'; form-action 'none'"
@@ -85,7 +89,7 @@ class Page:
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
             f"<title>{text(self.title)} · tracelake</title><style>{style}</style></head><body>"
             f'<a class="skip" href="#main">To the content</a>{_HATCH}{self._top()}'
-            f'<div class="shell">{self._rail()}<main id="main">{self.body}</main></div>'
+            f'<div class="shell{"" if self.rail else " wide"}">{self._rail()}<main id="main">{self.body}</main></div>'
             f'<script type="application/json" id="charts">{script_json(self.charts)}</script>'
             f"{modules}</body></html>\n"
         )
@@ -103,7 +107,7 @@ class Page:
             f"<span>{group}</span>" + "".join(f'<a href="#{anchor}">{words}</a>' for anchor, words in links)
             for group, links in self.rail
         )
-        return f'<nav class="rail" aria-label="Sections">{"".join(groups)}</nav>'
+        return f'<nav class="rail" aria-label="Sections">{"".join(groups)}</nav>' if self.rail else ""
 
 
 def script_json(value: object) -> str:

@@ -170,7 +170,7 @@ def _process(name: str, lake: str | None, conf: Path | None, no_wait: bool, job:
 
 @app.command()
 def report(
-    job: Annotated[str, typer.Argument(help="Job to report on, or `fleet`.")],
+    job: Annotated[str, typer.Argument(help="Job to report on, `fleet` or `index`.")],
     attempt: Annotated[int | None, typer.Option(help="Attempt; the latest by default.")] = None,
     day: Annotated[str | None, typer.Option("--day", help="UTC day of the fleet; the last with device time.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the page (default <lake>/reports).")] = None,
@@ -178,7 +178,7 @@ def report(
     lake: LakeOption = None,
     conf: ConfOption = None,
 ) -> None:
-    """Write the page of a job, or of the fleet's day; what is new is processed first.
+    """Write the page of a job, of the fleet's day, or the list of jobs; what is new is processed first.
 
     Example: tracelake report dlrm
     """
@@ -187,6 +187,8 @@ def report(
         with _progress("report") as progress:
             if job == "fleet":
                 page, seconds = commands.fleet(settings, day=_day(day), out=out, progress=progress)
+            elif job == "index":
+                page, seconds = commands.index(settings, out=out, progress=progress)
             else:
                 page, seconds = commands.report(settings, job, attempt=attempt, out=out, progress=progress)
         _out.print(str(page))

@@ -234,6 +234,22 @@ def fleet(settings: Settings, *, day: str | None, out: Path | None, progress: Pr
     return folder.url(fleet_file(data.day)), {**done.seconds, "page": time.monotonic() - clock}
 
 
+def index(settings: Settings, *, out: Path | None, progress: Progress) -> tuple[str, dict[str, float]]:
+    """(page, seconds by stage) of the list of jobs."""
+    from tracelake.reports.files import INDEX_FILE
+    from tracelake.reports.index import index_data, index_page
+
+    _check_job(settings, None)
+    with _session(settings, "report") as session:
+        done = _run(settings, session, progress, command="report")
+        clock = time.monotonic()
+        lake_of(settings).register(session)
+        html = index_page(index_data(_query(session)), made_ns=time.time_ns())
+    folder = Folder(out) if out else settings.storage.below("reports")
+    folder.write(INDEX_FILE, html.encode(), "text/html; charset=utf-8")
+    return folder.url(INDEX_FILE), {**done.seconds, "page": time.monotonic() - clock}
+
+
 def _register(settings: Settings, session: SparkSession) -> None:
     lake_of(settings).register_tables(session)
 
