@@ -18,7 +18,7 @@ from tracelake.pipelines.lease import Lease, hold
 from tracelake.schemas.catalog import LAYERS, table, tables, views
 from tracelake.schemas.manifest import RAW_FOLDER
 from tracelake.schemas.model import Column, Table
-from tracelake.schemas.render.spark import create_alias, create_view, ddl
+from tracelake.schemas.render.spark import create_alias, create_empty, create_view, ddl
 from tracelake.schemas.storage import Folder, Storage, storage_of
 
 _IDS = ("job_id", "source_id", "run_id")
@@ -162,7 +162,7 @@ class Lake:
         """Make the tables visible to SQL as <layer>.<table> and by their bare names, and the views over them.
 
         They stand in the catalog that all sessions of one Spark application share, so that remote sessions see them
-        too. By its bare name a table that was never written is empty.
+        too. A table that was never written is empty.
         """
         self.register_tables(spark)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -170,22 +170,25 @@ class Lake:
             list(pool.map(lambda view: spark.sql(create_view(view)), views().values()))
 
     def register_tables(self, spark: SparkSession) -> None:
-        """Make the written tables visible to SQL as <layer>.<table>, which is all that pages need."""
+        """Make the tables visible to SQL as <layer>.<table>, which is all that pages need; unwritten ones are empty."""
         for layer in LAYERS[1:]:
             spark.sql(f"CREATE DATABASE IF NOT EXISTS {layer}")
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(lambda each: self._register(spark, each), _stored()))
 
     def _register(self, spark: SparkSession, declared: Table) -> None:
-        spark.sql(f"DROP TABLE IF EXISTS {declared.name}")
+        if spark.catalog.tableExists(declared.name):
+            kind = "VIEW" if spark.catalog.getTable(declared.name).tableType == "VIEW" else "TABLE"
+            spark.sql(f"DROP {kind} {declared.name}")
         if self.exists(declared):
             location = literal(self.path(declared))
             spark.sql(f"CREATE TABLE {declared.name} USING delta LOCATION {location}")
+        else:
+            spark.sql(create_empty(declared))
 
     def _absent(self, spark: SparkSession, declared: Table) -> set[str]:
-        """Columns that cannot be read from the stored table; all of them where there is none."""
-        is_stored = spark.catalog.tableExists(declared.name)
-        return {c.name for c in (self._added(spark.table(declared.name), declared) if is_stored else declared.columns)}
+        """Columns that cannot be read from the stored table."""
+        return {c.name for c in self._added(spark.table(declared.name), declared)}
 
     @contextmanager
     def lease(self) -> Iterator[None]:

@@ -102,9 +102,6 @@ def _run(
     for row in _take_in(lake, spark, windows, done, parameters, progress) if windows else ():
         for name in totals:
             totals[name] += row[f"rows_{name}"]
-    for declared in (*tables("aggregates").values(), table("operations.checks"), table("operations.publications")):
-        if not lake.exists(declared):  # of a lake that an older version wrote; pages read them
-            lake.append(conform(frame(spark, [], declared), declared), declared)
     done.jobs = tuple(sorted({window.manifest.job_id for window in windows}))
     done.sources, done.rows = len(windows), totals
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from tracelake.pipelines.functions.blame import STEP
 from tracelake.pipelines.functions.money import HOUR_NS, price
 from tracelake.pipelines.functions.redone import redone_of
-from tracelake.pipelines.functions.steps import numbered_steps
+from tracelake.pipelines.functions.steps import numbered_steps, of_main_step
 from tracelake.pipelines.functions.where import SOURCE_KEY
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
 
@@ -57,10 +57,8 @@ def fleet_daily(
 
 def _steps(annotations: DataFrame, step_ledger: DataFrame, step_times: DataFrame) -> DataFrame:
     """Steps as events number them, and what takes each of them as a whole, if anything does."""
-    time = step_times.groupBy(*_ATTEMPT, "step_name").agg(F.sum("duration_ns").alias("time_ns"))
-    most = time.groupBy(*_ATTEMPT).agg(F.max_by("step_name", F.struct("time_ns", "step_name")).alias("step_name"))
     again = redone_of(step_ledger).select(*SOURCE_KEY, *STEP[1:], F.lit(True).alias("is_redone"))
-    facts = step_times.join(F.broadcast(most), [*_ATTEMPT, "step_name"]).select(*STEP, "kind")
+    facts = of_main_step(step_times).select(*STEP, "kind")
     mine = step_ledger.select(*SOURCE_KEY, *STEP[1:]).join(facts, STEP)
     whole = F.when(F.col("is_redone"), F.lit("redone_steps")).when(F.col("kind") == "warm_up", F.lit("initialization"))
     return (

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.ranks import with_clash
 from tracelake.pipelines.functions.stats import nearest_rank
+from tracelake.pipelines.functions.steps import of_main_step
 from tracelake.pipelines.functions.where import SOURCE_KEY
 from tracelake.pipelines.parameters import METRIC_VERSION
 
@@ -113,12 +114,13 @@ def _ledger(device_ledger: DataFrame) -> DataFrame:
 
 def _steps(step_ledger: DataFrame) -> DataFrame:
     """Of the step name with the most time: the slowest rank's time per occurrence. Cut steps are left out."""
-    time = step_ledger.groupBy(*_ATTEMPT, "step_name").agg(F.sum("duration_ns").alias("spent"))
-    main = time.groupBy(*_ATTEMPT).agg(F.max_by("step_name", F.struct("spent", "step_name")).alias("step_name"))
-    of_main = step_ledger.join(F.broadcast(main), [*_ATTEMPT, "step_name"])
-    per_step = of_main.groupBy(*_ATTEMPT, "step_occurrence").agg(
-        F.max(F.when(F.col("status") == "complete", F.col("duration_ns"))).alias("step_ns"),
-        F.max((F.col("status") == "uncovered").cast("int")).alias("is_uncovered"),
+    per_step = (
+        of_main_step(step_ledger)
+        .groupBy(*_ATTEMPT, "step_occurrence")
+        .agg(
+            F.max(F.when(F.col("status") == "complete", F.col("duration_ns"))).alias("step_ns"),
+            F.max((F.col("status") == "uncovered").cast("int")).alias("is_uncovered"),
+        )
     )
     return per_step.groupBy(*_ATTEMPT).agg(
         F.count("step_ns").alias("step_count"),

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.ranks import world
 from tracelake.pipelines.functions.stats import nearest_rank
+from tracelake.pipelines.functions.steps import of_main_step
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
 
 _ATTEMPT = ["job_id", "attempt"]
@@ -28,7 +29,7 @@ def rank_stats(
 
     Where the host sets the pace, ranks differ without a fault: then the excess must lie in one class.
     """
-    compared = _of_main_step(rank_steps.filter("rank IS NOT NULL AND reason IS NULL OR reason = 'one_rank'"))
+    compared = of_main_step(rank_steps.filter("rank IS NOT NULL AND reason IS NULL OR reason = 'one_rank'"))
     stats = _excess(compared)
     for facts, key in (
         (_classes(compared, step_ledger), _RANK),
@@ -43,13 +44,6 @@ def rank_stats(
         "cause_excess_ns", "compute_ratio", "clock_ratio", "throttled_ratio", "is_host_bound", "is_slow", "reason",
         F.lit(METRIC_VERSION).alias("metric_version"),
     )  # fmt: skip
-
-
-def _of_main_step(steps: DataFrame) -> DataFrame:
-    """Steps of the name that took most time."""
-    time = steps.groupBy(*_ATTEMPT, "step_name").agg(F.sum("duration_ns").alias("spent"))
-    main = time.groupBy(*_ATTEMPT).agg(F.max_by("step_name", F.struct("spent", "step_name")).alias("step_name"))
-    return steps.join(F.broadcast(main), [*_ATTEMPT, "step_name"])
 
 
 def _excess(steps: DataFrame) -> DataFrame:

@@ -7,6 +7,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from tracelake.pipelines.functions.steps import of_main_step
 from tracelake.pipelines.parameters import METRIC_VERSION
 
 _ATTEMPT = ["job_id", "attempt"]
@@ -57,12 +58,10 @@ def _work(step_ledger: DataFrame, rank_steps: DataFrame) -> DataFrame:
     known = rank_steps.filter("own_work_ns IS NOT NULL")
     alone = F.count("*").over(Window.partitionBy(*_STEP)) == 1
     kept = known.withColumn("is_alone", alone).filter("reason IS NULL OR is_alone")
-    time = kept.groupBy(*_ATTEMPT, "step_name").agg(F.sum("duration_ns").alias("spent"))
-    main = time.groupBy(*_ATTEMPT).agg(F.max_by("step_name", F.struct("spent", "step_name")).alias("step_name"))
     loading = step_ledger.select(*_STEP, "source_id", F.coalesce("data_loading_ns", F.lit(0)).alias("loading_ns"))
-    own = kept.select(*_STEP, "source_id", "node_id", "rank", "duration_ns", "own_work_ns",
+    own = of_main_step(kept).select(*_STEP, "source_id", "node_id", "rank", "duration_ns", "own_work_ns",
                       F.coalesce("peer_own_work_ns", "own_work_ns").alias("peer_ns"))  # fmt: skip
-    return own.join(F.broadcast(main), [*_ATTEMPT, "step_name"]).join(loading, [*_STEP, "source_id"])
+    return own.join(loading, [*_STEP, "source_id"])
 
 
 def _everywhere(work: DataFrame) -> DataFrame:

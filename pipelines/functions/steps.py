@@ -7,6 +7,8 @@ from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.where import SOURCE_KEY
 
+_ATTEMPT = ["job_id", "attempt"]
+
 
 def numbered_steps(ranges: DataFrame, step_ledger: DataFrame) -> DataFrame:
     """(job_id, source_id, step_name, own_occurrence, step_occurrence): events know a step's number in their window,
@@ -16,3 +18,10 @@ def numbered_steps(ranges: DataFrame, step_ledger: DataFrame) -> DataFrame:
     )
     numbered = step_ledger.select(*SOURCE_KEY, "step_name", "start_ns", "step_occurrence")
     return own.join(numbered, [*SOURCE_KEY, "step_name", "start_ns"]).drop("start_ns")
+
+
+def of_main_step(steps: DataFrame) -> DataFrame:
+    """Rows of the step name with most time (duration_ns) in its attempt: numbers about a job's steps are about it."""
+    time = steps.groupBy(*_ATTEMPT, "step_name").agg(F.sum("duration_ns").alias("spent"))
+    main = time.groupBy(*_ATTEMPT).agg(F.max_by("step_name", F.struct("spent", "step_name")).alias("step_name"))
+    return steps.join(F.broadcast(main), [*_ATTEMPT, "step_name"])

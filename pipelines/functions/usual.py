@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.blame import STEP
-from tracelake.pipelines.functions.steps import numbered_steps
+from tracelake.pipelines.functions.steps import numbered_steps, of_main_step
 from tracelake.pipelines.functions.where import SOURCE_KEY
 
 ATTEMPT_KEY = ["job_id", "attempt"]
@@ -16,9 +16,7 @@ _TOLD = ("data_loading", "synchronize", "compile", "communication_host", "launch
 def usual_steps(step_times: DataFrame) -> DataFrame:
     """The usual training steps of the name with most time in its attempt, as (`STEP`, duration_ns, rank_count)."""
     usual = step_times.filter("kind = 'usual' AND step_group = 'training'")
-    time = usual.groupBy(*ATTEMPT_KEY, "step_name").agg(F.sum("duration_ns").alias("time_ns"))
-    most = time.groupBy(*ATTEMPT_KEY).agg(F.max_by("step_name", F.struct("time_ns", "step_name")).alias("step_name"))
-    return usual.join(F.broadcast(most), [*ATTEMPT_KEY, "step_name"]).select(*STEP, "duration_ns", "rank_count")
+    return of_main_step(usual).select(*STEP, "duration_ns", "rank_count")
 
 
 def spent(usual: DataFrame, step_ledger: DataFrame, idle_causes: DataFrame, annotations: DataFrame) -> DataFrame:

@@ -17,17 +17,24 @@ def create_view(view: View) -> str:
     return _create_view(view.name, view.columns, view.comment, view.sql)
 
 
-def create_alias(table: Table, absent: Collection[str]) -> str:
-    """The statement that makes a table's bare name. Columns that the stored table lacks, `absent`, are NULL.
+def create_empty(table: Table) -> str:
+    """The statement that makes a table's full name where it was never written: a view without rows."""
+    columns = ", ".join(_null(c) for c in table.columns)
+    return _create_view(table.name, table.columns, _about(table), f"SELECT {columns} WHERE false")
 
-    A table that was never written lacks them all, and has no rows.
-    """
-    columns = [
-        f"CAST(NULL AS {c.type.value}) AS `{c.name}`" if c.name in absent else f"`{c.name}`" for c in table.columns
-    ]
-    source = f"FROM {table.name}" if len(absent) < len(columns) else "WHERE false"
-    comment = f"{table.grain[:1].upper()}{table.grain[1:]}."
-    return _create_view(table.short_name, table.columns, comment, f"SELECT {', '.join(columns)} {source}")
+
+def create_alias(table: Table, absent: Collection[str]) -> str:
+    """The statement that makes a table's bare name. Columns that the stored table lacks, `absent`, are NULL."""
+    columns = ", ".join(_null(c) if c.name in absent else f"`{c.name}`" for c in table.columns)
+    return _create_view(table.short_name, table.columns, _about(table), f"SELECT {columns} FROM {table.name}")
+
+
+def _null(column: Column) -> str:
+    return f"CAST(NULL AS {column.type.value}) AS `{column.name}`"
+
+
+def _about(table: Table) -> str:
+    return f"{table.grain[:1].upper()}{table.grain[1:]}."
 
 
 def _create_view(name: str, columns: tuple[Column, ...], comment: str, sql: str) -> str:

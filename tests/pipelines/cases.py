@@ -17,9 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from quick import LAST, run_without
 
 from tracelake.pipelines.lake import Lake
-from tracelake.pipelines.runner import run
 from tracelake.recorder.importers import ImportOptions
 from tracelake.recorder.importers.trace_file import import_file
 from tracelake.recorder.segments import SourceWriter
@@ -270,5 +270,5 @@ class CaseLake:
 
     def run(self) -> dict[str, list[Row]]:
         """Run the pipeline and read every table once."""
-        run(self.lake, self.spark)
+        run_without(*LAST)(self.lake, self.spark)
         return {name: [r.asDict() for r in self.lake.read(self.spark, name).collect()] for name in TABLES}

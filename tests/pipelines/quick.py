@@ -1,25 +1,44 @@
-"""Runs for tests of how tables are written, whichever they are: without those of causes, and Java that starts fast."""
+"""Runs that make only what a test looks at, since each table costs seconds of planning; and Java that starts fast."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 
 from tracelake.pipelines import runner
 from tracelake.pipelines.parameters import Parameters
+from tracelake.pipelines.runner import RunResult
 
-CAUSES = tuple(
-    f"aggregates.{name}"
-    for name in (
-        "clock_alignment", "collective_matches", "collective_waits", "device_samples", "findings", "fleet_daily",
-        "idle_causes", "outlier_steps", "rank_stats", "rank_steps", "step_samples", "step_times", "stragglers",
-        "stream_queues", "what_if",
-    )
+
+def _named(*names: str) -> tuple[str, ...]:
+    return tuple(f"aggregates.{name}" for name in names)
+
+
+SUMS = _named("annotation_histogram", "annotation_stats", "memop_stats", "precision_stats", "utilization")
+LAST = _named("device_samples", "findings", "fleet_daily", "step_samples", "stream_queues", "what_if")
+"""Tables of causes on which hardly another rests."""
+CAUSES = (
+    *LAST,
+    *_named(
+        "clock_alignment", "collective_matches", "collective_waits", "idle_causes", "outlier_steps", "rank_stats",
+        "rank_steps", "step_times", "stragglers",
+    ),
 )  # fmt: skip
-"""Half of a small run's time goes into planning these."""
-run = partial(runner.run, parameters=Parameters(left_out_tables=CAUSES))
-CONF = f"[parameters]\nleft_out_tables = {json.dumps(CAUSES)}\n"
-"""The same for a command."""
+
+
+def run_without(*left_out: str) -> Callable[..., RunResult]:
+    """`run` that leaves these tables out."""
+    return partial(runner.run, parameters=Parameters(left_out_tables=left_out))
+
+
+run = run_without(*CAUSES)
+
+
+def conf_without(*left_out: str) -> str:
+    """The same for a command: text of a conf file."""
+    return f"[parameters]\nleft_out_tables = {json.dumps(left_out)}\n"
+
 
 # Programs of a minute, several at once on two cores: the better compiler does not pay. Without more room for compiled
 # code Java has 48 MB of it, and a run that fills them dies.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import boto3
 import pytest
-from quick import CONF, QUICK_JVM
+from quick import CAUSES, QUICK_JVM, conf_without
 
 from tracelake.schemas.bucket import Bucket, S3Options, storage_at
 
@@ -83,7 +83,9 @@ class Server:
 
     def conf(self, folder: Path) -> Path:
         path = folder / "s3.toml"
-        path.write_text(f'[s3]\nendpoint_url = "{self.url}"\n\n[spark]\n"spark.driver.memory" = "2g"\n\n{CONF}')
+        path.write_text(
+            f'[s3]\nendpoint_url = "{self.url}"\n\n[spark]\n"spark.driver.memory" = "2g"\n\n{conf_without(*CAUSES)}'
+        )
         return path
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from quick import CAUSES, SUMS, conf_without
 from typer.testing import CliRunner
 
 from tracelake import commands
@@ -57,7 +58,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory, trace: Path) -> Path:
 
 
 def _says(lake: Path, *arguments: str, code: int = 0) -> str:
-    result = RUNNER.invoke(app, [*arguments, "--lake", str(lake)])
+    conf = lake.parent / "few.toml"
+    conf.write_text(conf_without(*CAUSES, *SUMS))
+    result = RUNNER.invoke(app, [arguments[0], "--conf", str(conf), *arguments[1:], "--lake", str(lake)])
     assert result.exit_code == code, result.output
     return result.output if code == 0 else result.stderr + result.stdout
 
