@@ -60,7 +60,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory, trace: Path) -> Path:
 def _says(lake: Path, *arguments: str, code: int = 0) -> str:
     conf = lake.parent / "few.toml"
     conf.write_text(conf_without(*CAUSES, *SUMS))
-    result = RUNNER.invoke(app, [arguments[0], "--conf", str(conf), *arguments[1:], "--lake", str(lake)])
+    settings = () if "--conf" in arguments else ("--conf", str(conf))
+    result = RUNNER.invoke(app, [*arguments, *settings, "--lake", str(lake)])
     assert result.exit_code == code, result.output
     return result.output if code == 0 else result.stderr + result.stdout
 
