@@ -7,6 +7,13 @@ from tracelake.schemas.normalized.jobs import TABLE as JOBS
 _RUNS = 20
 """Runs before it that a run is compared with; five at least."""
 
+
+def _middle(values: str) -> str:
+    """Median of a sorted array; NULL of an empty one."""
+    low, high = (f"get({values}, CAST((size({values}){less}) DIV 2 AS INT))" for less in (" - 1", ""))
+    return f"({low} + {high}) / 2D"
+
+
 VIEW = View(
     name="v_regressions",
     comment="Median step time of each job against comparable runs before it: same family, machines, world size.",
@@ -40,7 +47,7 @@ runs AS (
 ),
 usual AS (
   SELECT *, size(before) AS compared, CASE WHEN size(before) >= 5 THEN
-    (before[(size(before) - 1) DIV 2] + before[size(before) DIV 2]) / 2D END AS usual_ns
+    {_middle("before")} END AS usual_ns
   FROM runs
 ),
 spread AS (
@@ -48,7 +55,7 @@ spread AS (
 ),
 judged AS (
   SELECT *, greatest(0.05D * usual_ns,
-                     3 * 1.4826D * (off[(compared - 1) DIV 2] + off[compared DIV 2]) / 2D) AS tolerance
+                     3 * 1.4826D * {_middle("off")}) AS tolerance
   FROM spread
 ),
 compared AS (
