@@ -71,6 +71,16 @@ class Parameters:
     gpu_hour_prices: Mapping[str, float] = field(default_factory=dict)
     """Price of a device's hour by machine type, in a currency of your own."""
 
+    def __post_init__(self) -> None:
+        """Raises ValueError for a table that is none of the aggregates, or that one which is made reads."""
+        left_out, known = set(self.left_out_tables), tables("aggregates")
+        if unknown := sorted(left_out - set(known)):
+            raise ValueError(f"left_out_tables: {unknown[0]} is no table of the aggregates")
+        for name, declared in known.items():
+            # It would hold less than the truth and not say so.
+            if name not in left_out and (read := left_out & set(declared.reads)):
+                raise ValueError(f"left_out_tables: {name} reads {min(read)}; leave it out too")
+
     @staticmethod
     def from_mapping(given: Mapping[str, object]) -> Parameters:
         """Parameters with those of a conf file's [parameters] table. Raises ValueError naming an unknown one."""
@@ -78,9 +88,6 @@ class Parameters:
         unknown = sorted(set(given) - known)
         if unknown:
             raise ValueError(f"no parameter {', '.join(unknown)}; there are {', '.join(sorted(known))}")
-        not_made = sorted(set(given.get("left_out_tables", ())) - set(tables("aggregates")))  # type: ignore[call-overload]
-        if not_made:
-            raise ValueError(f"left_out_tables: {not_made[0]} is no table of the aggregates")
         return Parameters(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})  # type: ignore[arg-type]
 
 

@@ -8,11 +8,11 @@ from pyspark.sql import functions as F
 from tracelake.pipelines.functions.clocks import drifted_ns
 from tracelake.pipelines.functions.collectives import ends_together
 from tracelake.pipelines.functions.stats import nearest_rank
+from tracelake.pipelines.functions.where import ATTEMPT_KEY
 from tracelake.pipelines.parameters import METRIC_VERSION
 
-_ATTEMPT = ["job_id", "attempt"]
-_MATCH = [*_ATTEMPT, "match_group", "match_number"]
-_CLOCK = [*_ATTEMPT, "clock"]
+_MATCH = [*ATTEMPT_KEY, "match_group", "match_number"]
+_CLOCK = [*ATTEMPT_KEY, "clock"]
 _MOST_MATCHES = 10_000
 """So many collectives of an attempt tell all that there is to know of its clocks."""
 _LEAST_TO_DRIFT = 5
@@ -46,10 +46,10 @@ def _clocks(sources: DataFrame) -> DataFrame:
     """Windows with their clock, and that of the attempt's lowest rank."""
     clock = F.coalesce("node_id", "source_id")
     lowest = F.struct(F.coalesce("rank", F.lit(2**31 - 1)), "source_id")
-    attempt = Window.partitionBy(*_ATTEMPT)
+    attempt = Window.partitionBy(*ATTEMPT_KEY)
     kept = sources.filter("status <> 'superseded'").withColumn("clock", clock)
     reference = F.min_by("clock", lowest).over(attempt).alias("reference")
-    return kept.select(*_ATTEMPT, "source_id", "node_id", "rank", "clock", reference)
+    return kept.select(*ATTEMPT_KEY, "source_id", "node_id", "rank", "clock", reference)
 
 
 def _differences(collective_waits: DataFrame, clocks: DataFrame) -> DataFrame:
@@ -62,9 +62,9 @@ def _differences(collective_waits: DataFrame, clocks: DataFrame) -> DataFrame:
         .agg(F.max("end_ns").alias("at_ns"), F.max(F.col("clock") == F.col("reference")).alias("is_reference"))
     )
     match = F.xxhash64(*_MATCH)
-    right = ends.filter("is_reference").select(*_ATTEMPT, match.alias("match"), F.col("at_ns").alias("right_ns"))
-    counts = right.groupBy(*_ATTEMPT).agg(F.ceil(F.count("*") / _MOST_MATCHES).alias("each"))
-    some = right.join(F.broadcast(counts), _ATTEMPT).filter(F.pmod("match", "each") == 0).select("match", "right_ns")
+    right = ends.filter("is_reference").select(*ATTEMPT_KEY, match.alias("match"), F.col("at_ns").alias("right_ns"))
+    counts = right.groupBy(*ATTEMPT_KEY).agg(F.ceil(F.count("*") / _MOST_MATCHES).alias("each"))
+    some = right.join(F.broadcast(counts), ATTEMPT_KEY).filter(F.pmod("match", "each") == 0).select("match", "right_ns")
     others = ends.filter("NOT is_reference").select(*_CLOCK, match.alias("match"), "at_ns")
     return others.join(some, "match").select(*_CLOCK, "at_ns", (F.col("at_ns") - F.col("right_ns")).alias("ahead_ns"))
 

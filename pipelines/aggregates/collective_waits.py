@@ -8,10 +8,9 @@ from pyspark.sql import functions as F
 from tracelake.pipelines.functions.collectives import in_order, is_point_to_point, operation_of
 from tracelake.pipelines.functions.ranks import with_clash, world
 from tracelake.pipelines.functions.steps import numbered_steps
-from tracelake.pipelines.functions.where import SOURCE_KEY
+from tracelake.pipelines.functions.where import ATTEMPT_KEY, SOURCE_KEY
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
 
-_ATTEMPT = ["job_id", "attempt"]
 _LEAST_IN_ORDER = 3
 _AGREEING_RATIO = 0.9
 _DRIFT = 5_000
@@ -60,8 +59,8 @@ def _usable(sources: DataFrame) -> DataFrame:
     clash = with_clash(sources).select(*SOURCE_KEY, "is_clash")
     why = F.when(F.col("rank").isNull(), F.lit("rank_missing")).when(F.col("is_clash"), F.lit("conflicting_rank"))
     kept = sources.filter("status <> 'superseded'").join(clash, SOURCE_KEY, "left")
-    facts = world(sources).select(*_ATTEMPT, "world_size")
-    return kept.join(facts, _ATTEMPT).select(*SOURCE_KEY, why.alias("why"), facts["world_size"])
+    facts = world(sources).select(*ATTEMPT_KEY, "world_size")
+    return kept.join(facts, ATTEMPT_KEY).select(*SOURCE_KEY, why.alias("why"), facts["world_size"])
 
 
 def _named(kernels: DataFrame, collectives: DataFrame) -> DataFrame:
@@ -69,7 +68,7 @@ def _named(kernels: DataFrame, collectives: DataFrame) -> DataFrame:
     said = collectives.select(*SOURCE_KEY, "kernel_id", "group_id", "group_size_count", "sequence",
                               F.col("operation").alias("said"), "bytes", "dtype")  # fmt: skip
     ran = kernels.filter("kernel_class = 'communication'").select(
-        *_ATTEMPT, "source_id", "node_id", "rank", "device_id", F.col("event_id").alias("kernel_id"), "stream_id",
+        *ATTEMPT_KEY, "source_id", "node_id", "rank", "device_id", F.col("event_id").alias("kernel_id"), "stream_id",
         "short_name", "start_ns", F.col("effective_end_ns").alias("end_ns"), "duration_ns", "step_name",
         F.col("step_occurrence").alias("own_occurrence"),
     )  # fmt: skip
@@ -95,7 +94,7 @@ def _numbered(calls: DataFrame, usable: DataFrame) -> DataFrame:
     owned = placed.join(F.broadcast(usable), SOURCE_KEY)
     # A process without a rank counts by itself.
     who = F.coalesce(F.col("rank").cast("string"), "source_id")
-    keyed = owned.withColumns({"lane_key": F.xxhash64(*_ATTEMPT, who, "match_group")})
+    keyed = owned.withColumns({"lane_key": F.xxhash64(*ATTEMPT_KEY, who, "match_group")})
     ordered = in_order(keyed.filter(~by_sequence), ["lane_key"])
     both = keyed.filter(by_sequence).unionByName(ordered, allowMissingColumns=True)
     return both.withColumn("match_number", F.coalesce("order", "sequence")).drop("order", "sequence", "lane_key")
@@ -103,7 +102,7 @@ def _numbered(calls: DataFrame, usable: DataFrame) -> DataFrame:
 
 def _orders(calls: DataFrame, parameters: Parameters) -> DataFrame:
     """Of each group that is matched by order: why the order is not to be trusted; NULL where it is."""
-    group = [*_ATTEMPT, "match_group"]
+    group = [*ATTEMPT_KEY, "match_group"]
     compared = calls.filter("NOT is_sequence AND why IS NULL")
     each = compared.groupBy(*group, "match_number").agg(
         (F.min("operation") != F.max("operation")).alias("differs"), F.count("*").alias("ranks")
@@ -139,7 +138,7 @@ def _orders(calls: DataFrame, parameters: Parameters) -> DataFrame:
 
 def _judged(calls: DataFrame, orders: DataFrame) -> DataFrame:
     """Calls with shortest_ns, the ranks that take part, and `reason` where they are not to be compared."""
-    match = F.xxhash64(*_ATTEMPT, "match_group", "match_number")
+    match = F.xxhash64(*ATTEMPT_KEY, "match_group", "match_number")
     is_apart = F.col("why").isNotNull() | is_point_to_point(F.col("operation"))
     # What cannot be compared is matched with nothing, not even with its like.
     alone = F.when(is_apart, F.xxhash64("source_id", "kernel_id")).otherwise(match)
@@ -157,7 +156,7 @@ def _judged(calls: DataFrame, orders: DataFrame) -> DataFrame:
             "group_size": F.max("group_size_count").over(over),
         }
     )
-    known = facts.join(F.broadcast(orders), [*_ATTEMPT, "match_group"], "left")
+    known = facts.join(F.broadcast(orders), [*ATTEMPT_KEY, "match_group"], "left")
     expected = F.coalesce("group_size", "world_size")
     return known.withColumn("ranks_expected_count", expected).withColumn("reason", _reason(expected))
 

@@ -17,7 +17,8 @@ from tracelake.pipelines.functions.rules import (
     slow_steps,
     usual_step,
 )
-from tracelake.pipelines.functions.usual import ATTEMPT_KEY, spent, usual_steps
+from tracelake.pipelines.functions.usual import spent, usual_steps
+from tracelake.pipelines.functions.where import ATTEMPT_KEY
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
 
 

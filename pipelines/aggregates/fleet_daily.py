@@ -11,14 +11,11 @@ from tracelake.pipelines.functions.blame import STEP
 from tracelake.pipelines.functions.money import HOUR_NS, price
 from tracelake.pipelines.functions.redone import redone_of
 from tracelake.pipelines.functions.steps import numbered_steps, of_main_step
-from tracelake.pipelines.functions.where import SOURCE_KEY
+from tracelake.pipelines.functions.where import ATTEMPT_KEY, SOURCE_KEY
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
 
-_ATTEMPT = ["job_id", "attempt"]
 _DEVICE = [*SOURCE_KEY, "device_id"]
 _OWN_STEP = [*SOURCE_KEY, "step_name", "own_occurrence"]
-_WHOLE = ("redone_steps", "initialization")
-"""What takes a step as a whole."""
 
 
 def fleet_daily(
@@ -49,9 +46,9 @@ def fleet_daily(
     )
     days = sources.select(*SOURCE_KEY, "attempt", "day", "node_id")
     recorded = reduce(DataFrame.unionByName, [each.select(*_DEVICE, "cause", "device_ns") for each in told])
-    known = recorded.join(days, SOURCE_KEY).select("day", *_ATTEMPT, "node_id", "cause", "device_ns")
+    known = recorded.join(days, SOURCE_KEY).select("day", *ATTEMPT_KEY, "node_id", "cause", "device_ns")
     rows = known.unionByName(_not_recorded(device_ledger, sources))
-    sums = rows.groupBy("day", *_ATTEMPT, "node_id", "cause").agg(F.sum("device_ns").alias("device_ns"))
+    sums = rows.groupBy("day", *ATTEMPT_KEY, "node_id", "cause").agg(F.sum("device_ns").alias("device_ns"))
     return _valued(sums.filter("device_ns > 0"), jobs, device_samples, parameters)
 
 
@@ -88,10 +85,10 @@ def _parts(device_ledger: DataFrame, idle_causes: DataFrame, scope: str) -> Data
 
 def _of_steps(in_steps: DataFrame, stragglers: DataFrame, collective_waits: DataFrame) -> DataFrame:
     """The parts of steps; of exposed communication, what is waiting for others where a rank of the attempt is slow."""
-    slow = F.broadcast(stragglers.select(*_ATTEMPT).distinct())
+    slow = F.broadcast(stragglers.select(*ATTEMPT_KEY).distinct())
     waits = (
         collective_waits.filter("wait_ns > 0 AND step_name IS NOT NULL")
-        .join(slow, _ATTEMPT, "left_semi")
+        .join(slow, ATTEMPT_KEY, "left_semi")
         .groupBy(*_DEVICE, "step_name", "step_occurrence")
         .agg(F.sum("wait_ns").alias("wait_ns"), F.lit("exposed_comm").alias("cause"))
     )
@@ -123,26 +120,26 @@ def _outside(windows: DataFrame, in_steps: DataFrame, sources: DataFrame, step_l
 
 def _not_recorded(device_ledger: DataFrame, sources: DataFrame) -> DataFrame:
     """Devices times the attempt's wall time, less what their windows hold, on the attempt's first day."""
-    bounds = sources.filter("status <> 'superseded'").groupBy(*_ATTEMPT).agg(
+    bounds = sources.filter("status <> 'superseded'").groupBy(*ATTEMPT_KEY).agg(
         (F.max("window_end_ns") - F.min("window_start_ns")).alias("wall_ns"), F.min("day").alias("day")
     )  # fmt: skip
     windows = device_ledger.filter("scope = 'window' AND device_id IS NOT NULL")
-    devices = windows.groupBy(*_ATTEMPT, "device_id").agg(
+    devices = windows.groupBy(*ATTEMPT_KEY, "device_id").agg(
         F.min("node_id").alias("node_id"), F.sum("window_ns").alias("window_ns")
     )
     # Windows of one device that overlap hold more than the wall time: then nothing is missing.
     missing = F.greatest(F.col("wall_ns") - F.col("window_ns"), F.lit(0))
-    return devices.join(bounds, _ATTEMPT).select(
-        "day", *_ATTEMPT, "node_id", F.lit("not_recorded").alias("cause"), missing.alias("device_ns")
+    return devices.join(bounds, ATTEMPT_KEY).select(
+        "day", *ATTEMPT_KEY, "node_id", F.lit("not_recorded").alias("cause"), missing.alias("device_ns")
     )
 
 
 def _valued(sums: DataFrame, jobs: DataFrame, device_samples: DataFrame, parameters: Parameters) -> DataFrame:
-    power = device_samples.groupBy(*_ATTEMPT, "node_id").agg(F.avg("power_mean_watts").alias("watts"))
+    power = device_samples.groupBy(*ATTEMPT_KEY, "node_id").agg(F.avg("power_mean_watts").alias("watts"))
     about = jobs.select("job_id", "project", "user", "family", "instance_type")
     node = F.coalesce("node_id", F.lit(""))
     joined = sums.withColumn("node", node).join(about, "job_id", "left").join(
-        power.select(*_ATTEMPT, node.alias("node"), "watts"), [*_ATTEMPT, "node"], "left"
+        power.select(*ATTEMPT_KEY, node.alias("node"), "watts"), [*ATTEMPT_KEY, "node"], "left"
     )  # fmt: skip
     return joined.withColumns(
         {

@@ -8,10 +8,9 @@ from pyspark.sql import functions as F
 from tracelake.pipelines.functions.ranks import with_clash
 from tracelake.pipelines.functions.stats import nearest_rank
 from tracelake.pipelines.functions.steps import of_main_step
-from tracelake.pipelines.functions.where import SOURCE_KEY
+from tracelake.pipelines.functions.where import ATTEMPT_KEY, SOURCE_KEY
 from tracelake.pipelines.parameters import METRIC_VERSION
 
-_ATTEMPT = ["job_id", "attempt"]
 _LEDGER = (
     "compute_ns",
     "exposed_comm_ns",
@@ -41,7 +40,7 @@ def job_summary(
     """One row per attempt. A figure whose evidence is missing is NULL; `reasons` names why."""
     joined = _windows(sources, jobs)
     for facts in (
-        devices.groupBy(*_ATTEMPT).agg(F.countDistinct("device_id").alias("device_count")),
+        devices.groupBy(*ATTEMPT_KEY).agg(F.countDistinct("device_id").alias("device_count")),
         _ledger(device_ledger),
         _steps(step_ledger),
         _count(kernel_stats, "kernel_count").withColumnRenamed("duration_sum_ns", "kernel_sum_ns"),
@@ -52,11 +51,11 @@ def job_summary(
         _stragglers(rank_stats),
         _outliers(step_times, step_ledger),
     ):
-        joined = joined.join(facts, _ATTEMPT, "left")
+        joined = joined.join(facts, ATTEMPT_KEY, "left")
     for name in ("device_count", "step_count", "uncovered_step_count", "kernel_count", "launch_count", "memop_count",
                  "kernel_sum_ns"):  # fmt: skip
         joined = joined.withColumn(name, F.coalesce(name, F.lit(0)))
-    joined = joined.join(_ranks(sources), _ATTEMPT, "left")
+    joined = joined.join(_ranks(sources), ATTEMPT_KEY, "left")
     unsaid = F.when(F.col("straggler_count").isNull(), F.coalesce("stragglers_reason", F.lit("no_comparable_steps")))
     joined = joined.withColumn("stragglers_reason", unsaid)
     unjudged = F.when(F.col("slow_step_count").isNull(), F.coalesce("outlier_steps_reason", F.lit("no_steps")))
@@ -70,7 +69,7 @@ def job_summary(
 
 def _windows(sources: DataFrame, jobs: DataFrame) -> DataFrame:
     order = F.array(*[F.lit(s) for s in ("complete", "superseded", "running", "interrupted", "incomplete", "degraded")])
-    grouped = sources.groupBy(*_ATTEMPT).agg(
+    grouped = sources.groupBy(*ATTEMPT_KEY).agg(
         F.max(F.array_position(order, F.col("status"))).alias("status_rank"),
         F.collect_set("gpu_reason").alias("gpu_reasons"),
         F.array_distinct(F.flatten(F.collect_set("flags"))).alias("flags"),
@@ -96,7 +95,7 @@ def _ledger(device_ledger: DataFrame) -> DataFrame:
     """Over the windows that have numbers; withheld ones are in no numerator and no denominator, and said."""
     windows = device_ledger.filter("scope = 'window' AND device_id IS NOT NULL")
     counted = F.col("reason").isNull()
-    sums = windows.groupBy(*_ATTEMPT).agg(
+    sums = windows.groupBy(*ATTEMPT_KEY).agg(
         F.sum(F.when(counted, F.col("window_ns"))).alias("device_time_ns"),
         F.sum(F.when(~counted, F.col("window_ns"))).alias("withheld_ns"),
         *[F.sum(name).alias(name) for name in _LEDGER],
@@ -116,13 +115,13 @@ def _steps(step_ledger: DataFrame) -> DataFrame:
     """Of the step name with the most time: the slowest rank's time per occurrence. Cut steps are left out."""
     per_step = (
         of_main_step(step_ledger)
-        .groupBy(*_ATTEMPT, "step_occurrence")
+        .groupBy(*ATTEMPT_KEY, "step_occurrence")
         .agg(
             F.max(F.when(F.col("status") == "complete", F.col("duration_ns"))).alias("step_ns"),
             F.max((F.col("status") == "uncovered").cast("int")).alias("is_uncovered"),
         )
     )
-    return per_step.groupBy(*_ATTEMPT).agg(
+    return per_step.groupBy(*ATTEMPT_KEY).agg(
         F.count("step_ns").alias("step_count"),
         F.sum("is_uncovered").alias("uncovered_step_count"),
         nearest_rank("step_ns", 0.5).alias("step_median_ns"),
@@ -131,11 +130,11 @@ def _steps(step_ledger: DataFrame) -> DataFrame:
 
 
 def _count(stats: DataFrame, count: str) -> DataFrame:
-    return stats.groupBy(*_ATTEMPT).agg(F.sum(count).alias(count), F.sum("duration_sum_ns").alias("duration_sum_ns"))
+    return stats.groupBy(*ATTEMPT_KEY).agg(F.sum(count).alias(count), F.sum("duration_sum_ns").alias("duration_sum_ns"))
 
 
 def _launches(launch_stats: DataFrame) -> DataFrame:
-    grouped = launch_stats.groupBy(*_ATTEMPT).agg(
+    grouped = launch_stats.groupBy(*ATTEMPT_KEY).agg(
         F.sum("launch_count").alias("launch_count"),
         F.sum("producing_launch_count").alias("producing"),
         F.sum("covered_launch_count").alias("covered"),
@@ -147,7 +146,7 @@ def _launches(launch_stats: DataFrame) -> DataFrame:
 def _precision(precision_stats: DataFrame) -> DataFrame:
     compute = precision_stats.filter("kernel_class <> 'communication'")
     time = F.sum("duration_sum_ns")
-    return compute.groupBy(*_ATTEMPT).agg(
+    return compute.groupBy(*ATTEMPT_KEY).agg(
         F.when(time > 0, F.sum(F.col("is_tensor_core").cast("int") * F.col("duration_sum_ns")) / time).alias(
             "tensor_core_ratio"
         ),
@@ -163,30 +162,30 @@ def _samples(samples: DataFrame, sources: DataFrame) -> DataFrame:
     inside = samples.join(F.broadcast(bounds), SOURCE_KEY).filter("at_ns >= window_start_ns AND at_ns < window_end_ns")
     core = inside.filter("entity_kind = 'core' AND metric = 'cpu_util_ratio'")
     valid = F.when(F.col("is_valid"), F.col("value"))
-    nodes = core.groupBy(*_ATTEMPT, "node_id").agg(
+    nodes = core.groupBy(*ATTEMPT_KEY, "node_id").agg(
         F.avg(valid).alias("node_util"),
         F.sum((valid > 0).cast("bigint")).alias("active"),
         F.count(valid).alias("valid"),
     )
-    cpu = nodes.groupBy(*_ATTEMPT).agg(
+    cpu = nodes.groupBy(*ATTEMPT_KEY).agg(
         F.avg("node_util").alias("cpu_util_ratio"),
         F.when(F.sum("valid") > 0, F.sum("active") / F.sum("valid")).alias("cpu_active_ratio"),
     )
     gpu = (
         inside.filter("entity_kind = 'device' AND metric = 'gpu_util_ratio'")
-        .groupBy(*_ATTEMPT)
+        .groupBy(*ATTEMPT_KEY)
         .agg(
             F.avg(valid).alias("gpu_util_sampled_ratio"),
             F.avg(F.col("is_valid").cast("double")).alias("gpu_util_sampled_coverage_ratio"),
         )
     )
-    return cpu.join(gpu, _ATTEMPT, "full")
+    return cpu.join(gpu, ATTEMPT_KEY, "full")
 
 
 def _stragglers(rank_stats: DataFrame) -> DataFrame:
     """Slow ranks, where any could be judged; else why none could."""
     judged = F.count_if(F.col("is_slow").isNotNull()) > 0
-    return rank_stats.groupBy(*_ATTEMPT).agg(
+    return rank_stats.groupBy(*ATTEMPT_KEY).agg(
         F.when(judged, F.count_if("is_slow")).alias("straggler_count"), F.min("reason").alias("stragglers_reason")
     )
 
@@ -194,11 +193,11 @@ def _stragglers(rank_stats: DataFrame) -> DataFrame:
 def _outliers(step_times: DataFrame, step_ledger: DataFrame) -> DataFrame:
     """Slow steps, where any of training could be judged; else why none could: too few, or what withholds them."""
     judged = F.count_if((F.col("step_group") == "training") & F.col("score").isNotNull()) > 0
-    counts = step_times.groupBy(*_ATTEMPT).agg(
+    counts = step_times.groupBy(*ATTEMPT_KEY).agg(
         F.when(judged, F.count_if(F.col("kind") == "slow")).alias("slow_step_count"), F.min("reason").alias("too_few")
     )
-    withheld = step_ledger.groupBy(*_ATTEMPT).agg(F.max("reason").alias("withheld"))
-    reasons = withheld.join(counts, _ATTEMPT, "left").withColumn(
+    withheld = step_ledger.groupBy(*ATTEMPT_KEY).agg(F.max("reason").alias("withheld"))
+    reasons = withheld.join(counts, ATTEMPT_KEY, "left").withColumn(
         "outlier_steps_reason", F.coalesce("too_few", "withheld")
     )
     return reasons.drop("too_few", "withheld")
@@ -206,9 +205,9 @@ def _outliers(step_times: DataFrame, step_ledger: DataFrame) -> DataFrame:
 
 def _ranks(sources: DataFrame) -> DataFrame:
     """Ranks seen, and those that two overlapping windows claim: both are kept, and the rank counts as missing."""
-    per_rank = with_clash(sources).groupBy(*_ATTEMPT, "rank").agg(F.max("is_clash").alias("is_clash"))
+    per_rank = with_clash(sources).groupBy(*ATTEMPT_KEY, "rank").agg(F.max("is_clash").alias("is_clash"))
     rank = F.col("rank").cast("bigint")
-    return per_rank.groupBy(*_ATTEMPT).agg(
+    return per_rank.groupBy(*ATTEMPT_KEY).agg(
         F.array_sort(F.collect_list(rank)).alias("ranks_present"),
         F.array_sort(F.collect_list(F.when(~F.col("is_clash"), rank))).alias("ranks_usable"),
         F.array_sort(F.collect_list(F.when(F.col("is_clash"), rank))).alias("conflicting_ranks"),

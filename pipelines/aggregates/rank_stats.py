@@ -8,11 +8,11 @@ from pyspark.sql import functions as F
 from tracelake.pipelines.functions.ranks import world
 from tracelake.pipelines.functions.stats import nearest_rank
 from tracelake.pipelines.functions.steps import of_main_step
+from tracelake.pipelines.functions.where import ATTEMPT_KEY
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
 
-_ATTEMPT = ["job_id", "attempt"]
-_RANK = [*_ATTEMPT, "rank"]
-_STEP = [*_ATTEMPT, "step_name", "step_occurrence"]
+_RANK = [*ATTEMPT_KEY, "rank"]
+_STEP = [*ATTEMPT_KEY, "step_name", "step_occurrence"]
 _CLASSES = ("compute", "memcpy", "memset", "runtime", "data_loading", "host_work", "other")
 _MAD = 1.4826
 
@@ -34,12 +34,12 @@ def rank_stats(
     for facts, key in (
         (_classes(compared, step_ledger), _RANK),
         (_clocks(devices, device_samples), _RANK),
-        (_compared(compared), _ATTEMPT),
-        (world(sources).select(*_ATTEMPT, F.col("world_size").alias("ranks_expected_count")), _ATTEMPT),
+        (_compared(compared), ATTEMPT_KEY),
+        (world(sources).select(*ATTEMPT_KEY, F.col("world_size").alias("ranks_expected_count")), ATTEMPT_KEY),
     ):
         stats = stats.join(facts, key, "left")
     return _judged(_caused(stats, parameters), parameters).select(
-        *_ATTEMPT, "node_id", "rank", "step_name", "step_count", "ranks_seen_count", "ranks_expected_count",
+        *ATTEMPT_KEY, "node_id", "rank", "step_name", "step_count", "ranks_seen_count", "ranks_expected_count",
         "own_work_median_ns", "peer_own_work_ns", "excess_ns", "spread_ns", "slowdown_ratio", "cause",
         "cause_excess_ns", "compute_ratio", "clock_ratio", "throttled_ratio", "is_host_bound", "is_slow", "reason",
         F.lit(METRIC_VERSION).alias("metric_version"),
@@ -87,19 +87,19 @@ def _classes(steps: DataFrame, step_ledger: DataFrame) -> DataFrame:
 def _clocks(devices: DataFrame, device_samples: DataFrame) -> DataFrame:
     """Per rank: its slowest device's clock over the peers', and how often heat or a power brake lowered it."""
     owners = devices.filter("rank IS NOT NULL").select(*_RANK, "device_id").distinct()
-    read = device_samples.select(*_ATTEMPT, "device_id", "clock_median_hz", "throttled_ratio")
+    read = device_samples.select(*ATTEMPT_KEY, "device_id", "clock_median_hz", "throttled_ratio")
     ranks = (
-        owners.join(read, [*_ATTEMPT, "device_id"])
+        owners.join(read, [*ATTEMPT_KEY, "device_id"])
         .groupBy(*_RANK)
         .agg(F.min("clock_median_hz").alias("clock_hz"), F.max("throttled_ratio").alias("throttled_ratio"))
     )
-    peers = ranks.groupBy(*_ATTEMPT).agg(nearest_rank("clock_hz", 0.5).alias("peer_hz"))
+    peers = ranks.groupBy(*ATTEMPT_KEY).agg(nearest_rank("clock_hz", 0.5).alias("peer_hz"))
     ratio = F.when(F.col("peer_hz") > 0, F.col("clock_hz") / F.col("peer_hz")).alias("clock_ratio")
-    return ranks.join(peers, _ATTEMPT).select(*_RANK, ratio, "throttled_ratio")
+    return ranks.join(peers, ATTEMPT_KEY).select(*_RANK, ratio, "throttled_ratio")
 
 
 def _compared(steps: DataFrame) -> DataFrame:
-    return steps.groupBy(*_ATTEMPT).agg(F.countDistinct("rank").alias("ranks_seen_count"))
+    return steps.groupBy(*ATTEMPT_KEY).agg(F.countDistinct("rank").alias("ranks_seen_count"))
 
 
 def _caused(stats: DataFrame, parameters: Parameters) -> DataFrame:
@@ -124,11 +124,11 @@ def _caused(stats: DataFrame, parameters: Parameters) -> DataFrame:
 
 
 def _judged(stats: DataFrame, parameters: Parameters) -> DataFrame:
-    job = stats.groupBy(*_ATTEMPT).agg(
+    job = stats.groupBy(*ATTEMPT_KEY).agg(
         F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY compute_ratio)").alias("usual_compute")
     )
     host_bound = F.coalesce(F.col("usual_compute") < parameters.host_bound_compute_max_ratio, F.lit(False))
-    known = stats.join(F.broadcast(job), _ATTEMPT).withColumn("is_host_bound", host_bound)
+    known = stats.join(F.broadcast(job), ATTEMPT_KEY).withColumn("is_host_bound", host_bound)
     peer = F.col("peer_own_work_ns")
     noise = F.greatest(F.col("spread_ns").cast("double"), parameters.straggler_noise_ratio * peer)
     stands_out = (F.col("excess_ns") > parameters.straggler_min_ratio * peer) & (

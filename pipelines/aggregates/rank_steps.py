@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tracelake.pipelines.functions.host import matches
 from tracelake.pipelines.functions.intervals import sliced, sweep
 from tracelake.pipelines.functions.ranks import with_clash
 from tracelake.pipelines.functions.stats import nearest_rank
@@ -53,10 +54,8 @@ def _held(
     parameters: Parameters,
 ) -> DataFrame:
     """Per step: blocked_ns, and host_comm_ns outside communication kernels."""
-    matches = F.lit(False)
-    for pattern in parameters.communication_host_patterns:
-        matches = matches | F.lower("name").rlike(pattern)
-    said = ranges.filter(matches & F.col("is_closed") & ~F.col("is_step"))
+    talks = matches("name", parameters.communication_host_patterns)
+    said = ranges.filter(talks & F.col("is_closed") & ~F.col("is_step"))
     talkers = F.broadcast(said.select(*SOURCE_KEY).distinct())
     # What the device does at the time matters only where the host names its communication.
     comm = kernels.filter("kernel_class = 'communication'").join(talkers, SOURCE_KEY, "left_semi")

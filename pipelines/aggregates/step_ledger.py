@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.activity import clipped, closed_steps, device_events
+from tracelake.pipelines.functions.host import matches
 from tracelake.pipelines.functions.intervals import sliced, sweep
 from tracelake.pipelines.functions.where import PLACE, SOURCE_KEY, place
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
@@ -72,11 +73,7 @@ def _live(
     waits = syncs.filter("thread_id IS NOT NULL").select(place(*SOURCE_KEY), runtime, "start_ns", "end_ns")
     host = annotations.filter("side = 'host' AND NOT is_step AND is_closed")
     threads = annotations.filter("is_step").groupBy(*SOURCE_KEY).agg(F.min("thread_id").alias("step_thread_id"))
-    loads = reduce(
-        lambda either, pattern: either | F.lower("name").rlike(pattern),
-        parameters.data_loading_patterns,
-        F.lit(False),
-    )
+    loads = matches("name", parameters.data_loading_patterns)
     on_step_thread = F.col("thread_id").eqNullSafe(F.col("step_thread_id"))
     label = F.when(loads & on_step_thread, F.lit("data_loading")).otherwise(F.lit("host_work"))
     work = host.join(F.broadcast(threads), SOURCE_KEY).filter(~loads | on_step_thread).withColumn("label", label)

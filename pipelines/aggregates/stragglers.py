@@ -5,9 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from tracelake.pipelines.functions.where import ATTEMPT_KEY
 from tracelake.pipelines.parameters import METRIC_VERSION
-
-_ATTEMPT = ["job_id", "attempt"]
 
 
 def stragglers(rank_stats: DataFrame) -> DataFrame:
@@ -16,12 +15,12 @@ def stragglers(rank_stats: DataFrame) -> DataFrame:
     Ranks that are slow together cost what the slowest of them costs: what two of them have in common counts half for
     each. The costs of an attempt so add up to what it lost.
     """
-    node = Window.partitionBy(*_ATTEMPT, "node_id")
+    node = Window.partitionBy(*ATTEMPT_KEY, "node_id")
     is_node = F.col("node_id").isNotNull() & (F.count("*").over(node) > 1) & F.min(F.col("is_slow")).over(node)
     verdict = F.when(F.coalesce(is_node, F.lit(False)), F.lit("node")).otherwise(F.lit("rank"))
     slow = rank_stats.withColumn("verdict", verdict).filter("is_slow")
-    by_excess = Window.partitionBy(*_ATTEMPT).orderBy("excess_ns", "rank")
-    as_slow = F.count("*").over(Window.partitionBy(*_ATTEMPT)) - F.row_number().over(by_excess) + 1
+    by_excess = Window.partitionBy(*ATTEMPT_KEY).orderBy("excess_ns", "rank")
+    as_slow = F.count("*").over(Window.partitionBy(*ATTEMPT_KEY)) - F.row_number().over(by_excess) + 1
     more = F.col("excess_ns") - F.lag("excess_ns", 1, 0).over(by_excess)
     shared = slow.withColumn("shared_ns", F.call_function("div", more, as_slow))
     share = F.sum("shared_ns").over(by_excess.rowsBetween(Window.unboundedPreceding, 0))

@@ -8,10 +8,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.steps import of_main_step
+from tracelake.pipelines.functions.where import ATTEMPT_KEY
 from tracelake.pipelines.parameters import METRIC_VERSION
 
-_ATTEMPT = ["job_id", "attempt"]
-_STEP = [*_ATTEMPT, "step_name", "step_occurrence"]
+_STEP = [*ATTEMPT_KEY, "step_name", "step_occurrence"]
 _BARRIER = "A step ends when the rank with most own work is done"
 _ASSUMPTIONS = {
     "rank_as_peers": f"{_BARRIER}; the rank does no more than the median of the ranks in that step.",
@@ -29,15 +29,15 @@ def what_if(step_ledger: DataFrame, rank_steps: DataFrame, stragglers: DataFrame
     What the most own work loses in a scenario, the step loses.
     """
     work = _work(step_ledger, rank_steps)
-    ranks = stragglers.select(*_ATTEMPT, F.col("rank").cast("string").alias("subject"))
-    nodes = stragglers.filter("verdict = 'node'").select(*_ATTEMPT, F.col("node_id").alias("subject")).distinct()
+    ranks = stragglers.select(*ATTEMPT_KEY, F.col("rank").cast("string").alias("subject"))
+    nodes = stragglers.filter("verdict = 'node'").select(*ATTEMPT_KEY, F.col("node_id").alias("subject")).distinct()
     told = (
         _everywhere(work),
         _one_otherwise(work, F.col("rank").cast("string"), ranks, "rank_as_peers"),
         _one_otherwise(work, F.col("node_id"), nodes, "node_as_peers"),
     )
     saved = F.least(F.greatest("saved_ns", F.lit(0)), "step_ns")
-    key = [*_ATTEMPT, "scenario", "subject", "step_name"]
+    key = [*ATTEMPT_KEY, "scenario", "subject", "step_name"]
     sums = reduce(DataFrame.unionByName, told).groupBy(*key).agg(
         F.count("*").alias("step_count"), F.sum("step_ns").alias("baseline_ns"),
         F.sum(F.col("step_ns") - saved).alias("predicted_ns"),
@@ -98,6 +98,6 @@ def _one_otherwise(work: DataFrame, subject: Column, subjects: DataFrame, scenar
     first, second = F.get("top", F.lit(0)), F.get("top", F.lit(1))
     left = F.greatest(F.coalesce(second["own"], "peer_ns"), "peer_ns")
     saved = F.when(first["who"] == F.col("subject"), first["own"] - left).otherwise(0)
-    return steps.join(F.broadcast(subjects), _ATTEMPT).select(
+    return steps.join(F.broadcast(subjects), ATTEMPT_KEY).select(
         *_STEP, "step_ns", "subject", F.lit(scenario).alias("scenario"), saved.alias("saved_ns")
     )

@@ -88,7 +88,7 @@ def idle_evidence(asked: DataFrame, idle_causes: DataFrame, step_ledger: DataFra
     here = F.broadcast(asked.select(*STEP, "source_id", "own_occurrence"))
     found = by_step.join(here, OWN_STEP).join(totals, [*windows, "cause"]).join(counts, windows)
     rest = F.col("total_ns") - F.col("idle_ns")
-    usual = F.when(F.col("steps") > 1, F.call_function("div", rest, F.col("steps") - 1)).otherwise(0)
+    usual = F.when(F.col("steps") > 1, F.call_function("div", rest, F.col("steps") - 1))  # of one step nobody knows it
     what = F.concat(F.col("cause"), F.lit(" "), said("idle_ns", F.col("idle_ns"), F.col("usual_ns")))
     keys = {"scope": F.lit("step"), "step_occurrence": F.col("own_occurrence"), "cause": F.col("cause")}
     told = found.withColumn("usual_ns", usual).withColumn(
@@ -111,7 +111,10 @@ def throttle_evidence(
     )
     usual = device_samples.select("job_id", "attempt", "device_id", "throttled_ratio", "clock_median_hz")
     facts = here.join(usual, ["job_id", "attempt", "device_id"])
-    is_hot = (F.col("metric") == "throttled_ratio") & (F.col("value_mean") >= 0.5) & (F.col("throttled_ratio") < 0.5)
+    often = parameters.throttled_sample_min_ratio
+    is_hot = (
+        (F.col("metric") == "throttled_ratio") & (F.col("value_mean") >= often) & (F.col("throttled_ratio") < often)
+    )
     low = F.col("clock_median_hz") * (1 - parameters.clock_drop_min_ratio)
     is_low = (F.col("metric") == "sm_clock") & (F.col("value_mean") < low)
     normal = F.when(F.col("metric") == "sm_clock", F.col("clock_median_hz")).otherwise(F.col("throttled_ratio"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from tracelake.pipelines.functions.where import ATTEMPT_KEY
+
 
 def with_clash(sources: DataFrame) -> DataFrame:
     """Windows of known ranks with is_clash: whether two windows of the attempt claim the rank at one time.
@@ -26,4 +28,4 @@ def world(sources: DataFrame) -> DataFrame:
     ranks = claimed.groupBy("job_id", "attempt").agg(F.count("*").alias("ranks_seen_count"), usable)
     sizes = sources.groupBy("job_id", "attempt").agg(F.max("world_size").cast("bigint").alias("world_size"))
     none = {name: F.coalesce(name, F.lit(0)) for name in ("ranks_seen_count", "ranks_usable_count")}
-    return sizes.join(ranks, ["job_id", "attempt"], "left").withColumns(none)
+    return sizes.join(ranks, ATTEMPT_KEY, "left").withColumns(none)

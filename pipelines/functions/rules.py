@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from tracelake.pipelines.functions.evidence import reference
 from tracelake.pipelines.functions.redone import redone_of
 from tracelake.pipelines.functions.remedies import remedy
-from tracelake.pipelines.functions.usual import ATTEMPT_KEY
+from tracelake.pipelines.functions.usual import CLASSES
+from tracelake.pipelines.functions.where import ATTEMPT_KEY
 from tracelake.pipelines.parameters import Parameters
 
 FINDING = [
@@ -27,14 +28,14 @@ def slow_ranks(stragglers: DataFrame) -> DataFrame:
     more = F.concat(F.lit("slowdown_ratio "), F.round("slowdown_ratio", 4).cast("string"), F.lit(", excess_ns "),
                     F.col("excess_ns").cast("string"), F.lit(" in each of "), F.col("step_count").cast("string"),
                     F.lit(" steps"))  # fmt: skip
-    rows = stragglers.withColumns(
+    ranks = stragglers.withColumns(
         {
             "said": reference("aggregates.stragglers", more, *ATTEMPT_KEY, "rank"),
             "is_node": F.col("verdict") == "node",
         }
     )
     who = F.when(F.col("is_node"), F.col("node_id")).otherwise(F.col("rank").cast("string"))
-    found = rows.groupBy(*ATTEMPT_KEY, "is_node", who.alias("who"), "step_name").agg(
+    found = ranks.groupBy(*ATTEMPT_KEY, "is_node", who.alias("who"), "step_name").agg(
         F.max_by("cause", "cost_sum_ns").alias("cause"),
         F.min("rank").alias("rank"),
         F.min("node_id").alias("guilty_node_id"),
@@ -48,13 +49,14 @@ def slow_ranks(stragglers: DataFrame) -> DataFrame:
         F.concat(F.lit("Rank "), F.col("who"), F.coalesce(F.concat(F.lit(" on "), "guilty_node_id"), F.lit("")))
     )
     title = F.concat(subject, F.lit(": "), _percent("slowdown"), F.lit(" more work of its own per step than its peers"))
-    return _finding(
-        found.withColumn("cause", F.coalesce("cause", F.lit("mixed"))),
-        F.when(F.col("is_node"), F.lit("slow_node")).otherwise(F.lit("slow_rank")),
-        title,
-        guilty_rank=F.when(~F.col("is_node"), F.col("rank")),
-        confidence=F.least(F.coalesce("seen", F.lit(1.0)), F.lit(1.0)),
+    rows = found.withColumns(
+        {
+            "cause": F.coalesce("cause", F.lit("mixed")),
+            "guilty_rank": F.when(~F.col("is_node"), F.col("rank")),
+            "confidence": F.least(F.coalesce("seen", F.lit(1.0)), F.lit(1.0)),
+        }
     )
+    return _finding(rows, F.when(F.col("is_node"), F.lit("slow_node")).otherwise(F.lit("slow_rank")), title)
 
 
 def slow_steps(outlier_steps: DataFrame) -> DataFrame:
@@ -70,7 +72,7 @@ def slow_steps(outlier_steps: DataFrame) -> DataFrame:
         F.min("step_occurrence").alias("first_step_occurrence"),
         F.max("step_occurrence").alias("last_step_occurrence"),
         F.max(F.col("duration_ns") / F.col("median_ns")).alias("times"),
-        F.sum(F.col("excess_ns") * F.coalesce("rank_count", F.lit(1))).alias("lost_ns"),
+        F.sum(F.col("excess_ns") * F.col("rank_count")).alias("lost_ns"),
         F.avg("confidence").alias("confidence"),
         F.slice(F.sort_array(F.collect_list("shown"), asc=False), 1, _SHOWN).alias("shown"),
     )
@@ -82,9 +84,7 @@ def slow_steps(outlier_steps: DataFrame) -> DataFrame:
         F.coalesce(steps, many), F.lit(" took up to "), F.format_number("times", 1), F.lit(" times the usual time: "),
         F.replace("cause", F.lit("_"), F.lit(" ")), through,
     )  # fmt: skip
-    return _finding(
-        found.withColumn("evidence", evidence), F.lit("slow_steps"), title, guilty_rank=F.col("guilty_rank")
-    )
+    return _finding(found.withColumn("evidence", evidence), F.lit("slow_steps"), title)
 
 
 def usual_step(spent: DataFrame, kernel_stats: DataFrame, parameters: Parameters) -> DataFrame:
@@ -103,32 +103,26 @@ def usual_step(spent: DataFrame, kernel_stats: DataFrame, parameters: Parameters
         (F.col("steps_ns") > 0) & (share >= F.coalesce(least, F.lit(parameters.finding_min_ratio)))
     )
     is_short = F.coalesce(F.col("mean_ns") < parameters.launch_bound_kernel_max_ns, F.lit(False))
-    rows = (
-        found.join(kernels, ATTEMPT_KEY, "left")
-        .withColumn("told", F.col("cause"))
-        .withColumn(
-            "cause",
-            F.when((F.col("cause") == "python_or_other") & is_short, F.lit("launch_bound")).otherwise(F.col("cause")),
-        )
+    is_bound = (F.col("cause") == "python_or_other") & is_short
+    times = F.concat(F.lit(" "), F.col("spent_ns").cast("string"), F.lit(" of "), F.col("steps_ns").cast("string"),
+                     F.lit(" ns of the usual steps, on the "))  # fmt: skip
+    which = F.when(F.col("cause") == "exposed_comm", F.lit("rank with least")).otherwise(F.lit("median rank"))
+    what = F.concat(F.col("cause"), times, which)
+    of_step = (*ATTEMPT_KEY, "step_name")
+    by_class = reference("aggregates.step_ledger", what, *of_step)
+    by_cause = reference("aggregates.idle_causes", what, *of_step, scope=F.lit("step"), cause=F.col("cause"))
+    is_class = F.col("cause").isin(*CLASSES)
+    rows = found.join(kernels, ATTEMPT_KEY, "left").withColumns(
+        {
+            "evidence": F.array(F.when(is_class, by_class).otherwise(by_cause)),
+            "cause": F.when(is_bound, F.lit("launch_bound")).otherwise(F.col("cause")),
+            "lost_ns": F.col("spent_sum_ns"),
+        }
     )
-    table = F.when(F.col("told").isin("exposed_comm", "memcpy"), F.lit("aggregates.step_ledger")).otherwise(
-        F.lit("aggregates.idle_causes")
-    )
-    what = F.concat(
-        table, F.lit(" WHERE job_id = '"), F.replace("job_id", F.lit("'"), F.lit("''")), F.lit("' AND step_name = '"),
-        F.replace("step_name", F.lit("'"), F.lit("''")), F.lit("'"),
-        F.when(F.col("told").isin("exposed_comm", "memcpy"), F.lit("")).otherwise(
-            F.concat(F.lit(" AND scope = 'step' AND cause = '"), F.col("told"), F.lit("'"))
-        ),
-        F.lit(": "), F.col("told"), F.lit(" "), F.col("spent_ns").cast("string"), F.lit(" of "),
-        F.col("steps_ns").cast("string"), F.lit(" ns of the usual steps, on the median rank"),
-    )  # fmt: skip
     title = F.concat(
         _percent("share"), F.lit(" of every step is lost on every rank: "), F.replace("cause", F.lit("_"), F.lit(" "))
     )
-    return _finding(
-        rows.withColumns({"evidence": F.array(what), "lost_ns": F.col("spent_sum_ns")}), F.lit("usual_step"), title
-    )
+    return _finding(rows, F.lit("usual_step"), title)
 
 
 def fp32_products(kernel_stats: DataFrame, parameters: Parameters) -> DataFrame:
@@ -161,6 +155,7 @@ def memory_leaks(device_samples: DataFrame) -> DataFrame:
         {
             "evidence": F.array(reference("aggregates.device_samples", grew, *ATTEMPT_KEY, "device_id")),
             "cause": F.lit("memory_leak"),
+            "guilty_rank": F.col("rank"),
             "guilty_node_id": F.col("node_id"),
             "confidence": F.col("memory_rising_ratio"),
         }
@@ -169,9 +164,7 @@ def memory_leaks(device_samples: DataFrame) -> DataFrame:
         F.lit("Memory of "), F.coalesce(F.concat(F.lit("rank "), F.col("rank").cast("string")), F.col("device_id")),
         F.lit(" grew steadily by "), _percent("memory_growth_ratio"), F.lit(" of the device"),
     )  # fmt: skip
-    return _finding(
-        rows, F.lit("memory_leak"), title, guilty_rank=F.col("rank"), confidence=F.col("confidence"), severity="info"
-    )
+    return _finding(rows, F.lit("memory_leak"), title, severity="info")
 
 
 def killed_processes(sources: DataFrame) -> DataFrame:
@@ -193,11 +186,14 @@ def killed_processes(sources: DataFrame) -> DataFrame:
         F.coalesce(who, F.concat(F.col("windows").cast("string"), F.lit(" processes"))),
         F.lit(" ended without closing its window: killed or crashed"),
     )
-    node = F.when(F.col("nodes") == 1, F.col("node_id"))
-    return _finding(
-        found.withColumns({"cause": F.lit("killed_process"), "guilty_node_id": node}),
-        F.lit("killed_process"), title, guilty_rank=F.when(one, F.col("rank")),
-    )  # fmt: skip
+    told = found.withColumns(
+        {
+            "cause": F.lit("killed_process"),
+            "guilty_rank": F.when(one, F.col("rank")),
+            "guilty_node_id": F.when(F.col("nodes") == 1, F.col("node_id")),
+        }
+    )
+    return _finding(told, F.lit("killed_process"), title)
 
 
 def redone_steps(step_ledger: DataFrame) -> DataFrame:
@@ -225,37 +221,10 @@ def _percent(name: str) -> Column:
     return F.concat(F.format_number(F.col(name) * 100, 1), F.lit(" %"))
 
 
-def _finding(
-    found: DataFrame,
-    rule: Column,
-    title: Column,
-    *,
-    guilty_rank: Column | None = None,
-    confidence: Column | None = None,
-    severity: str = "warn",
-) -> DataFrame:
-    """`found` with all columns of a finding; those that it lacks are NULL."""
-    missing = {
-        name: F.lit(None)
-        for name in (
-            "guilty_node_id",
-            "step_name",
-            "step_count",
-            "first_step_occurrence",
-            "last_step_occurrence",
-            "lost_ns",
-        )
-        if name not in found.columns
-    }
-    sure = (
-        confidence if confidence is not None else F.col("confidence") if "confidence" in found.columns else F.lit(1.0)
-    )
-    told = {
-        "rule": rule,
-        "title": title,
-        "severity": F.lit(severity),
-        "remedy": remedy("cause"),
-        "guilty_rank": guilty_rank if guilty_rank is not None else F.lit(None),
-        "confidence": sure,
-    }
-    return found.withColumns(missing).withColumns(told).select(*FINDING)
+def _finding(found: DataFrame, rule: Column, title: Column, *, severity: str = "warn") -> DataFrame:
+    """`found` with all columns of a finding; those that it lacks are NULL, and a rule without doubts is sure."""
+    told = {"rule": rule, "title": title, "severity": F.lit(severity), "remedy": remedy("cause")}
+    lacking = {name: F.lit(None) for name in FINDING if name not in (*found.columns, *told)}
+    if "confidence" in lacking:
+        lacking["confidence"] = F.lit(1.0)
+    return found.withColumns(told).withColumns(lacking).select(*FINDING)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tracelake.pipelines.functions.where import SOURCE_KEY
-
-_ATTEMPT = ["job_id", "attempt"]
+from tracelake.pipelines.functions.where import ATTEMPT_KEY, SOURCE_KEY
 
 
 def numbered_steps(ranges: DataFrame, step_ledger: DataFrame) -> DataFrame:
@@ -22,6 +20,6 @@ def numbered_steps(ranges: DataFrame, step_ledger: DataFrame) -> DataFrame:
 
 def of_main_step(steps: DataFrame) -> DataFrame:
     """Rows of the step name with most time (duration_ns) in its attempt: numbers about a job's steps are about it."""
-    time = steps.groupBy(*_ATTEMPT, "step_name").agg(F.sum("duration_ns").alias("spent"))
-    main = time.groupBy(*_ATTEMPT).agg(F.max_by("step_name", F.struct("spent", "step_name")).alias("step_name"))
-    return steps.join(F.broadcast(main), [*_ATTEMPT, "step_name"])
+    time = steps.groupBy(*ATTEMPT_KEY, "step_name").agg(F.sum("duration_ns").alias("spent"))
+    main = time.groupBy(*ATTEMPT_KEY).agg(F.max_by("step_name", F.struct("spent", "step_name")).alias("step_name"))
+    return steps.join(F.broadcast(main), [*ATTEMPT_KEY, "step_name"])

@@ -7,9 +7,10 @@ from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.blame import STEP
 from tracelake.pipelines.functions.steps import numbered_steps, of_main_step
-from tracelake.pipelines.functions.where import SOURCE_KEY
+from tracelake.pipelines.functions.where import ATTEMPT_KEY, SOURCE_KEY
 
-ATTEMPT_KEY = ["job_id", "attempt"]
+CLASSES = ("exposed_comm", "memcpy")
+"""Classes of the step ledger that are told of, beside causes of idle time."""
 _TOLD = ("data_loading", "synchronize", "compile", "communication_host", "launch_latency", "python_or_other")
 
 
@@ -45,7 +46,7 @@ def _classes(usual: DataFrame, step_ledger: DataFrame) -> DataFrame:
         F.min("exposed_comm_ns").alias("exposed_comm"),
         _lower_median(F.collect_list("memcpy_ns"), "rank_count").alias("memcpy"),
     )
-    return parts.unpivot([*STEP, "rank_count"], ["exposed_comm", "memcpy"], "cause", "spent_ns")
+    return parts.unpivot([*STEP, "rank_count"], [*CLASSES], "cause", "spent_ns")
 
 
 def _causes(usual: DataFrame, step_ledger: DataFrame, idle_causes: DataFrame, annotations: DataFrame) -> DataFrame:

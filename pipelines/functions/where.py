@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 SOURCE_KEY = ["job_id", "source_id"]
+ATTEMPT_KEY = ["job_id", "attempt"]
 _DEVICES = (
     "array<struct<index:bigint,uuid:string,name:string,memory_bytes:bigint,sm_count:bigint,compute_capability:string>>"
 )

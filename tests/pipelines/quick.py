@@ -15,16 +15,16 @@ def _named(*names: str) -> tuple[str, ...]:
     return tuple(f"aggregates.{name}" for name in names)
 
 
-SUMS = _named("annotation_histogram", "annotation_stats", "memop_stats", "precision_stats", "utilization")
-LAST = _named("device_samples", "findings", "fleet_daily", "step_samples", "stream_queues", "what_if")
-"""Tables of causes on which hardly another rests."""
+LAST = _named("findings", "fleet_daily", "stream_queues", "what_if")
+"""Tables that no other reads."""
 CAUSES = (
     *LAST,
     *_named(
-        "clock_alignment", "collective_matches", "collective_waits", "idle_causes", "outlier_steps", "rank_stats",
-        "rank_steps", "step_times", "stragglers",
+        "clock_alignment", "collective_matches", "collective_waits", "idle_causes", "outlier_steps", "step_samples",
+        "stragglers",
     ),
 )  # fmt: skip
+"""Tables of causes, but for those that job_summary rests on."""
 
 
 def run_without(*left_out: str) -> Callable[..., RunResult]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from quick import CAUSES, SUMS, conf_without
+from quick import CAUSES, conf_without
 from typer.testing import CliRunner
 
 from tracelake import commands
@@ -59,7 +59,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory, trace: Path) -> Path:
 
 def _says(lake: Path, *arguments: str, code: int = 0) -> str:
     conf = lake.parent / "few.toml"
-    conf.write_text(conf_without(*CAUSES, *SUMS))
+    conf.write_text(conf_without(*CAUSES))
     settings = () if "--conf" in arguments else ("--conf", str(conf))
     result = RUNNER.invoke(app, [*arguments, *settings, "--lake", str(lake)])
     assert result.exit_code == code, result.output

@@ -56,3 +56,7 @@ def test_only_aggregates_can_be_left_out() -> None:
     assert Parameters.from_mapping(given).left_out_tables == ("aggregates.what_if",)
     with pytest.raises(ValueError, match="is no table of the aggregates"):
         Parameters.from_mapping({"left_out_tables": ["normalized.kernels"]})
+    with pytest.raises(ValueError, match=r"fleet_daily reads aggregates\.idle_causes; leave it out too"):
+        Parameters.from_mapping(
+            {"left_out_tables": ["aggregates.idle_causes", "aggregates.findings", "aggregates.outlier_steps"]}
+        )

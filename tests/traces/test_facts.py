@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from quick import LAST, SUMS, run_without
+from quick import LAST, run_without
 
 from tracelake.pipelines.lake import Lake
 from tracelake.pipelines.runner import RunResult
@@ -20,7 +20,7 @@ from tracelake.recorder.importers import Imported, ImportOptions, import_one
 from tracelake.schemas.catalog import tables
 
 KERNEL = ("kernel", "Kernel")
-run = run_without(*LAST, *SUMS)
+run = run_without(*LAST)
 MEMOP = ("gpu_memcpy", "gpu_memset", "Memcpy", "Memset")
 MTIA = "mtia_ccp_events"
 DLRM = [  # rank, step, GPU busy, NCCL sum in microseconds: the table at the end of ../shared/traces/INDEX.md

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 from expect import Row, Rows, Story, Told, story
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from tracelake.pipelines.lake import Lake
 from tracelake.pipelines.parameters import Parameters
+from tracelake.recorder.simulate import Truth
 
 MS = 1_000_000
 DAY = dt.date(2026, 11, 20)
@@ -137,3 +141,15 @@ def told(rows: Rows) -> Told:
 @pytest.mark.parametrize("title", STORIES)
 def test_fleet_daily(told: Told, title: str) -> None:
     assert told.got(title) == told.want(title)
+
+
+def test_all_rows_of_an_attempt_sum_to_its_devices_times_its_wall_time(
+    small_fleet: tuple[Lake, Truth], spark: SparkSession
+) -> None:
+    lake, truth = small_fleet
+    sums = lake.read(spark, "aggregates.fleet_daily").groupBy("job_id").agg(F.sum("device_ns").alias("ns")).collect()
+    wall = F.max("window_end_ns") - F.min("window_start_ns")
+    walls = lake.read(spark, "normalized.sources").groupBy("job_id").agg(wall.alias("ns")).collect()
+    devices = {job.job_id: len({device.device_id for device in job.devices}) for job in truth.jobs}
+    allocated = {row["job_id"]: row["ns"] * devices[row["job_id"]] for row in walls}
+    assert {row["job_id"]: row["ns"] for row in sums} == allocated
