@@ -6,7 +6,6 @@ development (seed 1), with every finding that is wrong or missing.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Sequence
@@ -50,7 +49,6 @@ def scored(jobs: Sequence[Job], seed: int) -> dict[str, Any]:
             found |= findings(lake, spark)
             seconds += time.monotonic() - started
             truths += read_truths(lake)
-            shutil.rmtree(lake / "raw")
     return {**summary(truths, found), "run_seconds": round(seconds, 1)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import median
 from typing import Any
 
@@ -26,15 +26,11 @@ class Finding:
     guilty_rank: int | None
     guilty_node_id: str | None
     lost_ns: int | None
-    first: int | None
-    last: int | None
     title: str
 
     @staticmethod
     def of(row: Mapping[str, Any]) -> Finding:
-        names = ("rule", "cause", "guilty_rank", "guilty_node_id", "lost_ns")
-        steps = ("first_step_occurrence", "last_step_occurrence", "title")
-        return Finding(*[row[name] for name in (*names, *steps)])
+        return Finding(*[row[each.name] for each in fields(Finding)])
 
 
 def is_required(fault: FaultTruth) -> bool:
@@ -121,7 +117,7 @@ def _costs(errors: Sequence[float]) -> dict[str, float | int]:
         "faults": len(errors),
         "median_error": round(median(errors), 3),
         "within_10_percent": _ratio(within, len(errors)),
-        "total_error_median": round(median(map(abs, errors)), 3),
+        "median_absolute_error": round(median(map(abs, errors)), 3),
     }
 
 

@@ -14,9 +14,9 @@ SLOW_RANK: dict[str, Any] = {
     "unit": "ratio", "nominal_ratio": 0.25, "found_in": "stragglers", "ranks": (3,), "node_id": "n", "shows_rank": True,
     "attempt": 0, "excess_ns": {0: 25, 1: 25}, "own_excess_ns": {}, "usual_step_ns": 100, "cost_ns": 200,
 }  # fmt: skip
-RIGHT = Finding("slow_rank", "compute", 3, "n", 210, None, None, "rank 3")
-OTHER_RANK = Finding("slow_rank", "compute", 2, "n", 210, None, None, "rank 2")
-PYTHON = Finding("usual_step", "python_or_other", None, None, 5, None, None, "python")
+RIGHT = Finding("slow_rank", "compute", 3, "n", 210, "rank 3")
+OTHER_RANK = Finding("slow_rank", "compute", 2, "n", 210, "rank 2")
+PYTHON = Finding("usual_step", "python_or_other", None, None, 5, "python")
 
 
 def job(*faults: dict[str, Any], also_true: tuple[str, ...] = ()) -> JobTruth:
@@ -47,7 +47,7 @@ def test_recall_and_precision(truth: JobTruth, told: list[Finding], recall: floa
 def test_cost_and_confusion() -> None:
     score = summary([job({})], {"j": [RIGHT]})
     assert score["cost"] == {
-        "stragglers": {"faults": 1, "median_error": 0.05, "within_10_percent": 1.0, "total_error_median": 0.05}
+        "stragglers": {"faults": 1, "median_error": 0.05, "within_10_percent": 1.0, "median_absolute_error": 0.05}
     }
     assert score["confusion"] == {"slow_rank (stragglers)": {"compute": 1}}
     assert summary([job({})], {})["confusion"] == {"slow_rank (stragglers)": {"nothing": 1}}
