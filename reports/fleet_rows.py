@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A day in numbers; device-days are devices with time in it."""
+    """A day in numbers."""
 
     job_count: int
     node_count: int

@@ -9,7 +9,8 @@ let order = { column: "created", down: true };
 let shown = 0;
 
 const at = (row, column) => row[jobs.fields.indexOf(column)];
-const day = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 10); // always UTC
+// Always UTC, to the minute. A job that nobody saw begin has none, and lies in no range of dates.
+const instant = (seconds) => (seconds === null ? "" : new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " "));
 
 function spark(levels) {
   // One letter per stretch of the job, a to z from 0 to 1; a dash is not recorded.
@@ -53,7 +54,7 @@ function draw_row(job) {
   cell(row, pill);
   cell(row, link);
   cell(row, at(job, "family"), "x");
-  cell(row, `${day(at(job, "created"))} ${new Date(at(job, "created") * 1000).toISOString().slice(11, 16)}`, "x");
+  cell(row, instant(at(job, "created")) || "unknown", "x");
   cell(row, at(job, "duration_text"), "num x");
   cell(row, at(job, "devices"), "x");
   cell(row, levels ? spark(levels) : make("span", "not recorded"), "x");
@@ -78,10 +79,9 @@ function choose() {
   const states = new Set(all("[data-state]").filter((box) => box.checked).map((box) => box.dataset.state));
   found = jobs.rows.filter((row) => {
     const text = `${at(row, "name")} ${at(row, "family")} ${at(row, "user")}`.toLowerCase();
-    const created = day(at(row, "created"));
-    return (
-      states.has(at(row, "state")) && words.every((w) => text.includes(w)) && (!from || created >= from) && (!to || created <= to)
-    );
+    const created = instant(at(row, "created")).slice(0, 10);
+    const inRange = (!from || created >= from) && (!to || (created && created <= to));
+    return states.has(at(row, "state")) && words.every((w) => text.includes(w)) && inRange;
   });
   const sign = order.down ? -1 : 1;
   const value = (row) => at(row, order.column);

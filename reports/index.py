@@ -139,7 +139,8 @@ def _row(job: IndexJob) -> list[object]:
     lasted = f.duration(length) if length is not None else "unknown"
     return [
         job.state, label(job.job_id), quote(job_file(job.job_id)), family, job.user or "",
-        (created or 0) // 1_000_000_000, length, lasted, devices or f.plural(job.device_count, "device"),
+        created // 1_000_000_000 if created is not None else None, length, lasted,
+        devices or f.plural(job.device_count, "device"),
         _levels(job.levels), active, f.percent(active) if active is not None else "unknown", job.high_count,
         job.medium_count, wasted, f.duration(wasted) if wasted is not None else "unknown",
     ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -207,10 +207,8 @@ def _page(
         checks_file(job_id): checks_page(checks_data(_query(session), job_id), made_ns=made_ns),
         job_file(job_id): job_page(data, made_ns=made_ns),
     }
-    folder = Folder(out) if out else settings.storage.below("reports")
-    for name, html in pages.items():
-        folder.write(name, html.encode(), "text/html; charset=utf-8")
-    return folder.url(job_file(job_id)), {"read": read - clock, "pages": time.monotonic() - read}
+    written = _write_pages(settings, out, pages)
+    return written[job_file(job_id)], {"read": read - clock, "pages": time.monotonic() - read}
 
 
 def fleet(settings: Settings, *, day: str | None, out: Path | None, progress: Progress) -> tuple[str, dict[str, float]]:
@@ -219,19 +217,14 @@ def fleet(settings: Settings, *, day: str | None, out: Path | None, progress: Pr
     from tracelake.reports.fleet import fleet_page
     from tracelake.reports.fleet_data import NoDayError, fleet_data
 
-    _check_job(settings, None)
-    with _session(settings, "report") as session:
-        done = _run(settings, session, progress, command="report")
-        clock = time.monotonic()
-        lake_of(settings).register(session)
+    def made(session: SparkSession) -> tuple[str, str]:
         try:
             data = fleet_data(_query(session), day)
         except NoDayError as error:
             raise UserError(f"{lake_of(settings).name}: {error}") from error
-        html = fleet_page(data, made_ns=time.time_ns())
-    folder = Folder(out) if out else settings.storage.below("reports")
-    folder.write(fleet_file(data.day), html.encode(), "text/html; charset=utf-8")
-    return folder.url(fleet_file(data.day)), {**done.seconds, "page": time.monotonic() - clock}
+        return fleet_file(data.day), fleet_page(data, made_ns=time.time_ns())
+
+    return _page_of_all(settings, made, out, progress)
 
 
 def index(settings: Settings, *, out: Path | None, progress: Progress) -> tuple[str, dict[str, float]]:
@@ -239,15 +232,31 @@ def index(settings: Settings, *, out: Path | None, progress: Progress) -> tuple[
     from tracelake.reports.files import INDEX_FILE
     from tracelake.reports.index import index_data, index_page
 
+    def made(session: SparkSession) -> tuple[str, str]:
+        return INDEX_FILE, index_page(index_data(_query(session)), made_ns=time.time_ns())
+
+    return _page_of_all(settings, made, out, progress)
+
+
+def _page_of_all(
+    settings: Settings, made: Callable[[SparkSession], tuple[str, str]], out: Path | None, progress: Progress
+) -> tuple[str, dict[str, float]]:
+    """Take in what is new and write a page about all jobs; `made` gives its file and HTML, from the lake's views."""
     _check_job(settings, None)
     with _session(settings, "report") as session:
         done = _run(settings, session, progress, command="report")
         clock = time.monotonic()
         lake_of(settings).register(session)
-        html = index_page(index_data(_query(session)), made_ns=time.time_ns())
+        name, html = made(session)
+    return _write_pages(settings, out, {name: html})[name], {**done.seconds, "page": time.monotonic() - clock}
+
+
+def _write_pages(settings: Settings, out: Path | None, pages: Mapping[str, str]) -> dict[str, str]:
+    """Where each page lies now, by its file."""
     folder = Folder(out) if out else settings.storage.below("reports")
-    folder.write(INDEX_FILE, html.encode(), "text/html; charset=utf-8")
-    return folder.url(INDEX_FILE), {**done.seconds, "page": time.monotonic() - clock}
+    for name, html in pages.items():
+        folder.write(name, html.encode(), "text/html; charset=utf-8")
+    return {name: folder.url(name) for name in pages}
 
 
 def _register(settings: Settings, session: SparkSession) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,17 @@ def test_the_query_is_bounded() -> None:
 
     assert index_data(query) == ()
     assert asked[0].rstrip().endswith(f"LIMIT {MAX_JOBS}")
+
+
+@in_browser
+def test_a_start_that_nobody_knows_is_said_and_in_no_range(browser: Chromium, tmp_path: Path) -> None:
+    file = tmp_path / "index.html"
+    file.write_text(index_page((replace(sample_index.jobs(1)[0], created_ns=None),), made_ns=MADE_NS), encoding="utf-8")
+    browser.open(file)
+    assert browser.run("document.querySelector('#jobs-table tbody tr td:nth-child(4)').textContent") == "unknown"
+    for name, value in (("to", "2030-01-01"), ("from", "1960-01-01")):
+        browser.run(_typed(name, value))
+        assert browser.run("document.body.dataset.found") == "0"
 
 
 @in_browser
