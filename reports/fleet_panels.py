@@ -23,7 +23,9 @@ _GROUP_WORDS = {"project": "Project", "user": "User", "family": "Family", "insta
 
 def _hours_of(ns: int) -> str:
     hours = ns / _HOUR_NS
-    return f"{f.count(round(hours))}" if hours >= 999.5 else f.three_digits(hours)
+    if 0 < hours < 0.001:
+        return f"<{f.NBSP}0.001"
+    return f.count(round(hours)) if hours >= 999.5 else f.three_digits(hours)
 
 
 def _money(value: float | None) -> str:
@@ -40,7 +42,7 @@ def figures(data: FleetData) -> str:
     told = (
         (
             "Allocated",
-            f"{_hours_of(total)}",
+            _hours_of(total),
             "GPU-h",
             f"{f.plural(o.job_count, 'job')} on {f.plural(o.node_count, 'node')}",
         ),
