@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tracelake.reports.definitions import DEFINITIONS
+from tracelake.reports.definitions import OF_A_JOB
 from tracelake.reports.page import script_json
 
 SECTIONS = (
@@ -84,7 +84,7 @@ def test_parts_of_a_device_sum_to_its_window(page: Write) -> None:
 
 def test_every_definition_is_used_or_listed(page: Write) -> None:
     html = page("ideal").read_text("utf-8")
-    assert all(f'id="def-{key}"' in html for key in DEFINITIONS)
+    assert all(f'id="def-{key}"' in html for key in OF_A_JOB)
 
 
 def test_script_data_is_strict() -> None:
