@@ -247,7 +247,7 @@ class _Batch:
         """Rows of a table of the lake; one frame per batch, for opening a table costs more than reading a small one."""
         key = (name, where)
         if key not in self._read:
-            self._read[key] = self.lake.read(self.spark, name).filter(where)
+            self._read[key] = self.lake.rows_now(self.spark, name, where)
         return self._read[key]
 
     def _write(self, declared: Table, rows: DataFrame, where: str) -> None:

@@ -35,6 +35,10 @@ _ALWAYS = {
     "spark.sql.codegen.cache.maxEntries": "4000",
     # Each execution's plan is written out as text, for a UI that is off.
     "spark.sql.ui.explainMode": "simple",
+    # Each sort, aggregation and broadcast of a few rows takes a whole page: of a 4 GB heap, 64 MB.
+    "spark.buffer.pageSize": "2m",
+    # Rows are read from a table's files, found once for many queries: they hold no row that is deleted elsewhere.
+    "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.databricks.delta.checkpointInterval": "20",
