@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 
@@ -68,11 +68,11 @@ def done(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int) -> Spe
     return spec
 
 
-def _data(values: Values) -> alt.InlineData:
+def inline(values: Values) -> alt.InlineData:
     return alt.InlineData(values=values)
 
 
-def _rows_axis() -> alt.Axis:
+def rows_axis() -> alt.Axis:
     return alt.Axis(labelColor="var(--ink-2)", domain=False, ticks=False, labelLimit=150)
 
 
@@ -88,10 +88,10 @@ def stacked_rows(values: Values, tokens: Mapping[str, str], unit: str) -> Spec:
     """A horizontal bar per row, its parts in fixed order. Values: y row, c part, v length, o order, b time, e share."""
     rows = len({v["y"] for v in values})
     bars = (
-        alt.Chart(_data(values))
+        alt.Chart(inline(values))
         .mark_bar(**_GAP)
         .encode(
-            y=alt.Y("y:N", title=None, sort=None, axis=_rows_axis()),
+            y=alt.Y("y:N", title=None, sort=None, axis=rows_axis()),
             x=alt.X("v:Q", title=unit, stack="zero", axis=alt.Axis(grid=True, tickCount=6, domain=False)),
             order="o:Q",
             color=colours(tokens),
@@ -104,7 +104,7 @@ def stacked_rows(values: Values, tokens: Mapping[str, str], unit: str) -> Spec:
 def stacked_columns(values: Values, tokens: Mapping[str, str], unit: str) -> Spec:
     """A column per step, in time order. Values as in stacked_rows, with x for y."""
     bars = (
-        alt.Chart(_data(values))
+        alt.Chart(inline(values))
         .mark_bar(**_GAP)
         .encode(
             x=alt.X("x:N", sort=None, title="step", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
@@ -121,7 +121,7 @@ def one_bar(values: Values, tokens: Mapping[str, str]) -> Spec:
     """One whole and its parts. Values: c part, v amount, o order, b time, e share."""
     percent = f"format(100 * datum.value, 'd') + '{NBSP}%'"
     bar = (
-        alt.Chart(_data(values))
+        alt.Chart(inline(values))
         .mark_bar(**_GAP)
         .encode(
             x=alt.X("v:Q", stack="normalize", title=None, axis=alt.Axis(labelExpr=percent, tickCount=4, domain=False)),
@@ -136,11 +136,11 @@ def one_bar(values: Values, tokens: Mapping[str, str]) -> Spec:
 def heat_strip(labels: Sequence[str], length: float, unit: str, since: str) -> Spec:
     """A strip per row, time to the right, share active as depth. What was not recorded stays hatched, never pale."""
     scale = alt.Scale(paddingInner=0.14, paddingOuter=0)
-    y = alt.Y("y:N", title=None, sort=list(labels), scale=scale, axis=_rows_axis())
+    y = alt.Y("y:N", title=None, sort=list(labels), scale=scale, axis=rows_axis())
     span = alt.Scale(nice=False, domain=[0, length])
     x = alt.X("x0:Q", title=f"{unit} since {since}", axis=alt.Axis(tickCount=8), scale=span)
     whole: Values = [{"y": label, "x0": 0, "x1": length, "b": "not recorded or withheld"} for label in labels]
-    hatch = alt.Chart(_data(whole)).mark_rect(fill="url(#hatch)", strokeWidth=0)
+    hatch = alt.Chart(inline(whole)).mark_rect(fill="url(#hatch)", strokeWidth=0)
     hatch = hatch.encode(x=x, x2="x1:Q", y=y, tooltip=tips(y="row", b="value"))
     ramp = alt.Scale(type="threshold", domain=list(EDGES), range=[f"var(--h{i})" for i in range(len(EDGES) + 1)])
     digits = "format(100 * datum.v, datum.v < 0.0995 ? '.1f' : '.0f')"
@@ -162,9 +162,12 @@ def heat_strip(labels: Sequence[str], length: float, unit: str, since: str) -> S
     return done(both, (20 if len(labels) <= 24 else 13) * len(labels) + 42)
 
 
-def steps_in_time(values: Values, median: float, unit: str) -> Spec:
-    """Step times in time order, a band around the median. Values: x, v, n name, b time, d of the median, r rank."""
-    top = max(float(str(v["v"])) for v in values) * 1.08
+def steps_in_time(values: Values, named: Values, median: float, unit: str) -> Spec:
+    """Step times in time order, a band around the median. Values: x, v, n name, b time, d of the median, r rank.
+
+    named: x, v, l and m the label's lines, left where it stands left of its dot.
+    """
+    top = max(float(str(v["v"])) for v in values) * (1.25 if named else 1.08)
     first, last = values[0]["x"], values[-1]["x"]
     x = alt.X(
         "x:Q",
@@ -174,17 +177,33 @@ def steps_in_time(values: Values, median: float, unit: str) -> Spec:
     )
     y = alt.Y("v:Q", title=f"step time, {unit}", scale=alt.Scale(domain=[0, top]), axis=alt.Axis(tickCount=4))
     band = (
-        alt.Chart(_data([{"lo": median / 1.2, "hi": median * 1.2}]))
+        alt.Chart(inline([{"lo": median / 1.2, "hi": median * 1.2}]))
         .mark_rect(fill="var(--band)")
         .encode(y=alt.Y("lo:Q"), y2="hi:Q")
     )
-    middle = alt.Chart(_data([{"v": median}])).mark_rule(stroke="var(--ink-3)", strokeDash=[3, 3]).encode(y="v:Q")
-    base = alt.Chart(_data(values)).encode(x=x, y=y)
+    middle = alt.Chart(inline([{"v": median}])).mark_rule(stroke="var(--ink-3)", strokeDash=[3, 3]).encode(y="v:Q")
+    base = alt.Chart(inline(values)).encode(x=x, y=y)
     line = base.mark_line(stroke="var(--line-2)", strokeWidth=1)
     dots = base.mark_point(filled=True, opacity=1, fill="var(--compute)", size=40 if len(values) <= 60 else 14).encode(
         tooltip=tips(n="step", b="time", d="of the median", r="slowest")
     )
-    return done(alt.layer(band, middle, line, dots), 210)
+    labels = [_names_of(part, x, y) for part in _sides(named) if part]
+    return done(alt.layer(band, middle, line, dots, *labels), 210)
+
+
+def _sides(named: Values) -> tuple[Values, Values]:
+    return [v for v in named if v["left"]], [v for v in named if not v["left"]]
+
+
+def _names_of(named: Values, x: alt.X, y: alt.Y) -> alt.LayerChart | alt.FacetChart:
+    """A diamond on each dot, and its name in two lines above and beside it, inward of the nearer edge."""
+    align: Literal["left", "right"] = "right" if named[0]["left"] else "left"
+    shift = -7 if named[0]["left"] else 7
+    base = alt.Chart(inline(named)).encode(x=x, y=y)
+    mark = base.mark_point(shape="diamond", filled=True, opacity=1, fill="var(--bad)", size=70)
+    name = base.mark_text(align=align, dx=shift, dy=-22, color="var(--ink)", fontWeight=600).encode(text="l:N")
+    cause = base.mark_text(align=align, dx=shift, dy=-10, color="var(--ink-2)").encode(text="m:N")
+    return alt.layer(mark, name, cause)
 
 
 def _bars_of_bins(data: alt.InlineData | alt.NamedData, what: str, share: str) -> alt.Chart:
@@ -211,7 +230,7 @@ def _bars_of_bins(data: alt.InlineData | alt.NamedData, what: str, share: str) -
 
 def histogram(values: Values, unit: str, what: str) -> Spec:
     """Values: x0, x1 edges, n count, k bin or rest, w the range, s the count and e the share in words."""
-    chart = _bars_of_bins(_data(values), what, f"of all {what}")
+    chart = _bars_of_bins(inline(values), what, f"of all {what}")
     return done(chart.add_params(alt.param(name="unit", value=unit)), 210)
 
 

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracelake.reports import read, read_checks
+from tracelake.reports import read, read_causes, read_checks
+from tracelake.reports.cause_rows import (
+    Clocks,
+    Collective,
+    CollectiveKind,
+    CollectiveWait,
+    DeviceSamples,
+    OutlierStep,
+    RankExcess,
+    RankStat,
+    Straggler,
+    WhatIf,
+)
 from tracelake.reports.metric_rows import (
     Annotation,
     AnnotationBin,
@@ -44,6 +57,22 @@ class UnknownJobError(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
+class Causes:
+    """What explains the numbers, as plain rows; every list may be empty."""
+
+    outliers: tuple[OutlierStep, ...] = ()
+    collective_kinds: tuple[CollectiveKind, ...] = ()
+    collectives: tuple[Collective, ...] = ()
+    collective_waits: tuple[CollectiveWait, ...] = ()
+    rank_stats: tuple[RankStat, ...] = ()
+    rank_excess: tuple[RankExcess, ...] = ()
+    stragglers: tuple[Straggler, ...] = ()
+    what_if: tuple[WhatIf, ...] = ()
+    clocks: tuple[Clocks, ...] = ()
+    device_samples: tuple[DeviceSamples, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class JobData:
     """Everything on a job page, as plain rows."""
 
@@ -72,6 +101,7 @@ class JobData:
     source_flags: tuple[SourceFlag, ...]
     quarantined: tuple[Quarantined, ...]
     publication: Publication
+    causes: Causes = Causes()
 
 
 def job_data(query: Query, job_id: str, attempt: int | None = None) -> JobData:
@@ -110,6 +140,24 @@ def job_data(query: Query, job_id: str, attempt: int | None = None) -> JobData:
         source_flags=read.source_flags(query, here),
         quarantined=read.quarantined(query, job_id),
         publication=read_checks.publication(query, job_id),
+        causes=_causes(query, here, groups),
+    )
+
+
+def _causes(query: Query, here: str, groups: Sequence[StepGroup]) -> Causes:
+    ranks = read_causes.rank_stats(query, here)
+    collectives = read_causes.collectives(query, here)
+    return Causes(
+        outliers=read_causes.outlier_steps(query, here),
+        collective_kinds=read_causes.collective_kinds(query, here),
+        collectives=collectives,
+        collective_waits=read_causes.collective_waits(query, here) if collectives else (),
+        rank_stats=ranks,
+        rank_excess=read_causes.rank_excess(query, here, groups[0], ranks) if groups else (),
+        stragglers=read_causes.stragglers(query, here),
+        what_if=read_causes.what_if(query, here),
+        clocks=read_causes.clocks(query, here),
+        device_samples=read_causes.device_samples(query, here),
     )
 
 

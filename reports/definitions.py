@@ -125,6 +125,43 @@ _STEPS = {
         "fill, runtime call, data loading, other annotated host work, other. The parts sum to the step time exactly.",
     ),
 }
+_CAUSES = {
+    "outlier-step": Definition(
+        "Outlier step",
+        "A step whose time is far from the median of the steps like it: training, checkpoint and evaluation are "
+        "compared apart, warm-up with none. Score: distance in robust spreads (1.4826 MAD). Cause: the class of the "
+        "step that grew most, on the rank whose own work grew; confidence is the share of the excess that it covers "
+        "times the share of ranks seen.",
+    ),
+    "collective-wait": Definition(
+        "Waiting in collectives",
+        "A collective's transfer is its shortest duration over the ranks; what a rank's kernel takes longer is its "
+        "wait for the last one, which waits least. Only for collectives that are matched reliably across ranks.",
+    ),
+    "bus-bandwidth": Definition(
+        "Bus bandwidth", "What each link carries of the message in a ring, over the transfer time; the median."
+    ),
+    "own-work": Definition(
+        "Own work",
+        "A rank's step time without what communication held it. Excess: its own work above the lower median of its "
+        "peers' in the same step. Slow: in the median step beyond both thresholds; cost is what all ranks lose by it.",
+    ),
+    "what-if": Definition(
+        "What if",
+        "The recorded steps run again in a simple model in which one thing is otherwise; the assumption stands beside "
+        "it. Scenarios overlap and are not added up.",
+    ),
+    "clock-alignment": Definition(
+        "Clocks",
+        "Collectives end together on all ranks, which tells how far a clock is off; ranks of one host share theirs. "
+        "Residual: median distance from that line; shorter skews are not resolvable.",
+    ),
+    "device-samples": Definition(
+        "Samples of devices",
+        "What the driver reads out: mean power, median clock, share of readings with the clock lowered by heat or a "
+        "power brake, most memory in use. Memory that only grows over the recorded time counts as a leak.",
+    ),
+}
 _KERNELS = {
     "kernel-time": Definition(
         "Kernel time, sum",
@@ -212,5 +249,5 @@ _RECORD = {
         "are both kept and count as missing where ranks are compared.",
     ),
 }
-OF_A_JOB = {**_DEVICES, **_STEPS, **_KERNELS, **_HOST, **_RECORD}
+OF_A_JOB = {**_DEVICES, **_STEPS, **_CAUSES, **_KERNELS, **_HOST, **_RECORD}
 DEFINITIONS = {**OF_A_JOB, **_FLEET}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from tracelake.reports import downloads
 from tracelake.reports import format as f
 from tracelake.reports.data import JobData
 from tracelake.reports.page import Page, Panel, definitions, foot
 from tracelake.reports.panels import annotations as annotation_panel
 from tracelake.reports.panels import (
+    communication,
     devices,
     findings,
     header,
@@ -15,19 +17,33 @@ from tracelake.reports.panels import (
     kernels,
     launches,
     memory,
+    outliers,
     precision,
     quality,
+    ranks,
+    samples,
     steps,
     utilization,
 )
 
 _RAIL = (
     ("Result", (("findings", "Findings"), ("figures", "Key figures"))),
-    ("Devices", (("devices", "Device time"), ("idle", "Idle by cause"), ("utilization", "Utilization"))),
+    (
+        "Devices",
+        (
+            ("devices", "Device time"),
+            ("idle", "Idle by cause"),
+            ("utilization", "Utilization"),
+            ("communication", "Communication"),
+            ("ranks", "Ranks"),
+            ("samples", "Power and memory"),
+        ),
+    ),
     (
         "Program",
         (
             ("steps", "Steps"),
+            ("outliers", "Outlier steps"),
             ("kernels", "Kernels"),
             ("precision", "Precision"),
             ("memory", "Memory"),
@@ -46,7 +62,11 @@ def job_page(data: JobData, *, made_ns: int) -> str:
         *devices.panels(data),
         idle.panel(data),
         utilization.panel(data),
+        *communication.panels(data),
         *steps.panels(data),
+        outliers.panel(data),
+        *ranks.panels(data),
+        samples.panel(data),
         kernels.panel(data),
     ]
     after = [annotation_panel.panel(data), info.panel(data), quality.panel(data), definitions()]
@@ -62,7 +82,7 @@ def job_page(data: JobData, *, made_ns: int) -> str:
     )
     charts = {key: chart for p in (*before, middle, *beside, *after) for key, chart in p.charts.items()}
     crumbs = ("Jobs", *((data.job.project,) if data.job.project else ()), data.job.job_id)
-    return Page(data.job.job_id, crumbs, _RAIL, body, charts).html()
+    return Page(data.job.job_id, crumbs, _RAIL, body, charts, controls=downloads.links(data)).html()
 
 
 def _foot(data: JobData, made_ns: int) -> str:

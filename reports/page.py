@@ -70,6 +70,8 @@ class Page:
     charts: dict[str, Chart]
     scripts: Sequence[str] = ()
     """Files with what this page does besides."""
+    controls: str = ""
+    """Links and buttons of this page, at its top."""
 
     def html(self) -> str:
         # One module: what a page does besides uses what every page has.
@@ -99,7 +101,8 @@ class Page:
         crumbs = "".join(f'<span class="opt">{text(c)}</span><span class="opt">/</span>' for c in above)
         return (
             f'<header class="top"><span class="brand">{_LOGO}<span>tracelake</span></span><nav class="crumb" '
-            f'aria-label="Breadcrumb">{crumbs}<b>{text(last)}</b></nav><span class="sp"></span>{_THEME}</header>'
+            f'aria-label="Breadcrumb">{crumbs}<b>{text(last)}</b></nav><span class="sp"></span>'
+            f"{self.controls}{_THEME}</header>"
         )
 
     def _rail(self) -> str:

@@ -67,6 +67,9 @@ class Summary:
     uncovered_step_count: int
     step_median_ns: int | None
     step_max_ns: int | None
+    outlier_steps_reason: str | None
+    straggler_count: int | None
+    stragglers_reason: str | None
     kernel_count: int
     launch_count: int
     memop_count: int

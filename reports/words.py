@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from tracelake.schemas.aggregates.fleet_daily import CAUSES as FLEET_CAUSES
 from tracelake.schemas.aggregates.idle_causes import CAUSES as IDLE_CAUSES
+from tracelake.schemas.aggregates.outlier_steps import CAUSES as STEP_CAUSES
+from tracelake.schemas.aggregates.rank_stats import CAUSES as RANK_CAUSES
+from tracelake.schemas.aggregates.what_if import SCENARIOS as SCENARIO_NAMES
 from tracelake.schemas.normalized.kernels import PRECISIONS
 from tracelake.schemas.operations.checks import OUTCOMES as CHECK_OUTCOMES
 
@@ -76,6 +79,37 @@ CAUSE_GROUPS = (
 )
 """Words, colour and members of the five that fit a narrow bar."""
 assert {cause for _, _, members in CAUSE_GROUPS for cause in members} == set(FLEET_CAUSES)
+
+CAUSE_WORDS = {
+    "compute": "compute kernels",
+    "throttled": "lowered clock",
+    "exposed_comm": "exposed communication",
+    "waiting_for_rank": "waiting for the last rank",
+    "memcpy": "copies",
+    "memset": "fills",
+    "runtime": "runtime calls",
+    "synchronize": "synchronization",
+    "copy": "copy",
+    "data_loading": "data loading",
+    "checkpoint": "checkpoint",
+    "compile": "compile",
+    "communication_host": "communication on the host",
+    "host_work": "other host work",
+    "python_or_other": "Python or other",
+    "other": "Python or other",
+    "mixed": "no single class",
+}
+"""What took the excess of a step or a rank."""
+assert set(CAUSE_WORDS) == {*STEP_CAUSES, *RANK_CAUSES}
+
+SCENARIOS = {
+    "rank_as_peers": "rank {} works as its peers do",
+    "node_as_peers": "node {} works as the others do",
+    "all_ranks_as_peers": "all ranks work alike",
+    "communication_hidden": "communication is hidden behind compute",
+    "data_loading_free": "data loading takes no time",
+}
+assert set(SCENARIOS) == set(SCENARIO_NAMES)
 
 VERDICTS = {
     "REGRESSION": ("bad", "REGRESSION"),
@@ -185,6 +219,22 @@ REASONS = {
     "inferred": "steps were inferred from the rhythm of launches",
     "not_sampled": "no samples were taken",
     "mig": "the driver gives no utilization under MIG",
+    "no_comparable_steps": "no step was recorded on two ranks",
+    "step_numbers_differ": "the ranks' steps cannot be told apart by number",
+    "one_rank": "only one rank takes part",
+    "too_few_ranks": "too few of the ranks were recorded",
+    "host_bound": "the host sets the pace of all ranks, so that their excess is not their own",
+    "conflicting_rank": "two windows claim the same rank",
+    "point_to_point": "a send and a receive have no common end",
+    "repeated": "the same number comes twice",
+    "ambiguous_group": "two groups cannot be told apart",
+    "operations_differ": "the ranks called different operations",
+    "too_few_collectives": "too few collectives to tell whether the order matches",
+    "counts_differ": "the ranks ran different numbers of collectives",
+    "ends_differ": "matched kernels do not end together",
+    "no_matched_collectives": "no collective was matched that tells how far the clock is off",
+    "too_few_readings": "too few readings",
+    "memory_size_unknown": "the device's memory size is not known",
 }
 
 

@@ -24,12 +24,12 @@ _NOTE = (
 _HIGH_RATIO = 0.1
 """Share of the device time from which a finding is marked high."""
 _PANELS = {
-    "slow_rank": ("steps", "Steps by rank"),
-    "slow_node": ("steps", "Steps by rank"),
-    "slow_steps": ("steps", "Steps"),
+    "slow_rank": ("ranks", "Ranks"),
+    "slow_node": ("ranks", "Ranks"),
+    "slow_steps": ("outliers", "Outlier steps"),
     "usual_step": ("devices", "Device time"),
     "precision": ("precision", "Precision"),
-    "memory_leak": ("utilization", "Utilization"),
+    "memory_leak": ("samples", "Power and memory"),
     "killed_process": ("quality", "Capture quality"),
     "redone_steps": ("steps", "Steps"),
 }

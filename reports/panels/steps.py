@@ -11,6 +11,7 @@ from tracelake.reports.html import data_table, legend, state, term, text
 from tracelake.reports.metric_rows import RankSteps, Step, StepGroup, StepsLeftOut
 from tracelake.reports.names import label
 from tracelake.reports.page import Panel
+from tracelake.reports.panels.outliers import cause_label, step_name
 from tracelake.reports.panels.shared import (
     bin_values,
     bins_foot,
@@ -24,6 +25,8 @@ from tracelake.reports.panels.shared import (
 )
 from tracelake.reports.words import STEP, reason
 
+MAX_NAMED = 8
+"""Slow steps named on the chart."""
 MAX_COLUMNS = 40
 """Up to so many steps are shown one by one in the ledger; else their mean per rank."""
 
@@ -80,7 +83,8 @@ def _in_time(data: JobData, group: StepGroup) -> Panel:
     run = max(s.step_count for s in steps)
     scale, unit = f.axis_unit(group.duration_max_ns)
     rows: Values = [_point(s, group, scale) for s in steps]
-    chart = Chart([steps_in_time(rows, group.duration_p50_ns / scale, unit)])
+    named = _named(data, group, scale)
+    chart = Chart([steps_in_time(rows, named, group.duration_p50_ns / scale, unit)])
     worst = max(steps, key=lambda s: s.duration_ns)
     who = f" on rank {worst.rank}" if worst.rank is not None else ""
     say = (
@@ -96,6 +100,29 @@ def _in_time(data: JobData, group: StepGroup) -> Panel:
     )
     foot = f"Slowest rank of each step; the band is within 20{f.NBSP}% of the median. {_others(data)}"
     return Panel("steps", "Steps", say, body, "c7", _definition("step-time"), foot, {"steps": chart})
+
+
+def _named(data: JobData, group: StepGroup, scale: int) -> Values:
+    """Names of the slow steps that cost most: as many as find room, no two so near that they cover each other."""
+    steps = {s.step_occurrence for s in data.steps}
+    first, last = min(steps), max(steps)
+    room = max(1, last - first) / MAX_NAMED
+    named: Values = []
+    taken: list[int] = []
+    for o in data.causes.outliers:
+        is_free = all(abs(o.step_occurrence - other) >= room for other in taken)
+        if o.kind == "slow" and o.step_name == group.step_name and o.step_occurrence in steps and is_free:
+            taken.append(o.step_occurrence)
+            named.append(
+                {
+                    "x": o.step_occurrence,
+                    "v": round(o.duration_ns / scale, 6),
+                    "l": f"{step_name(o)} +{f.duration(o.excess_ns)}",
+                    "m": cause_label(o),
+                    "left": o.step_occurrence - first > (last - first) / 2,
+                }
+            )
+    return named[:MAX_NAMED]
 
 
 def _definition(key: str) -> str:

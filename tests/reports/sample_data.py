@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import fields
 
+import sample_causes
 import sample_parts as part
 from sample_parts import US, S, make
 
@@ -135,6 +136,7 @@ def dlrm() -> JobData:
         source_flags=(),
         quarantined=(),
         publication=part.PUBLISHABLE,
+        causes=sample_causes.dlrm(),
     )
 
 

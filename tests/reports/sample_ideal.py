@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import sample_causes
 import sample_parts as part
 from sample_parts import MS, S, make
 
@@ -153,4 +154,5 @@ def ideal() -> JobData:
         source_flags=(),
         quarantined=(aside,),
         publication=part.PUBLISHABLE,
+        causes=sample_causes.ideal(400, "step", durations, 231 * MS),
     )

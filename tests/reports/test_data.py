@@ -5,17 +5,18 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import fields
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tracelake.reports import metric_rows, read, record_rows, sql
+from tracelake.reports import cause_rows, metric_rows, read, read_causes, record_rows, sql
 from tracelake.reports.data import UnknownJobError, job_data
 from tracelake.schemas import catalog
 
 _TYPES = [
     t
-    for module in (metric_rows, record_rows)
+    for module in (cause_rows, metric_rows, record_rows)
     for t in vars(module).values()
     if inspect.isclass(t) and hasattr(t, "TABLE")
 ]
@@ -42,6 +43,10 @@ def test_an_unknown_job_is_one_clear_line() -> None:
         job_data(lambda _: [], "nope")
 
 
+def _functions(module: ModuleType) -> list[tuple[str, Any]]:
+    return [(n, f) for n, f in inspect.getmembers(module, inspect.isfunction) if f.__module__ == module.__name__]
+
+
 def test_every_list_is_bounded() -> None:
     """Each query of a list ends in a LIMIT, groups by a column of few values, or is one row."""
     asked: list[str] = []
@@ -50,7 +55,7 @@ def test_every_list_is_bounded() -> None:
         asked.append(text)
         return []
 
-    for name, function in inspect.getmembers(read, inspect.isfunction):
+    for name, function in (*_functions(read), *_functions(read_causes)):
         parameters = list(inspect.signature(function).parameters)
         if parameters[:2] == ["query", "here"] and len(parameters) == 2:
             asked.clear()
