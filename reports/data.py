@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracelake.reports import read, read_causes, read_checks
+from tracelake.reports import read, read_causes, read_changes, read_checks
 from tracelake.reports.cause_rows import (
     Clocks,
     Collective,
@@ -18,6 +18,7 @@ from tracelake.reports.cause_rows import (
     Straggler,
     WhatIf,
 )
+from tracelake.reports.change_rows import KernelChange, RunBefore
 from tracelake.reports.metric_rows import (
     Annotation,
     AnnotationBin,
@@ -102,6 +103,8 @@ class JobData:
     quarantined: tuple[Quarantined, ...]
     publication: Publication
     causes: Causes = Causes()
+    before: RunBefore | None = None
+    moved_kernels: tuple[KernelChange, ...] = ()
 
 
 def job_data(query: Query, job_id: str, attempt: int | None = None) -> JobData:
@@ -114,6 +117,7 @@ def job_data(query: Query, job_id: str, attempt: int | None = None) -> JobData:
     devices = read.devices(query, here)
     groups = read.step_groups(query, here)
     annotations = read.named_ranges(query, here)
+    before = read_changes.run_before(query, job)
     return JobData(
         job=job,
         summary=summary,
@@ -141,6 +145,8 @@ def job_data(query: Query, job_id: str, attempt: int | None = None) -> JobData:
         quarantined=read.quarantined(query, job_id),
         publication=read_checks.publication(query, job_id),
         causes=_causes(query, here, groups),
+        before=before,
+        moved_kernels=read_changes.moved_kernels(query, job, summary, before) if before else (),
     )
 
 

@@ -214,6 +214,12 @@ _HOST = {
     ),
 }
 _RECORD = {
+    "run-before": Definition(
+        "Run before",
+        "The last job before this one of the same project, family, machine type and world size, by its latest attempt. "
+        "Changes of times are relative, of shares in points. Kernels are compared by name: their time per step "
+        "and device that ran them.",
+    ),
     "status": Definition(
         "Capture status",
         "The worst of the windows: complete; running; incomplete (cut, interrupted, or ranks missing); degraded "

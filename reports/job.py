@@ -8,6 +8,7 @@ from tracelake.reports.data import JobData
 from tracelake.reports.page import Page, Panel, definitions, foot
 from tracelake.reports.panels import annotations as annotation_panel
 from tracelake.reports.panels import (
+    changes,
     communication,
     devices,
     findings,
@@ -51,7 +52,10 @@ _RAIL = (
             ("annotations", "Annotations"),
         ),
     ),
-    ("Record", (("job", "Job"), ("quality", "Capture quality"), ("definitions", "Definitions"))),
+    (
+        "Record",
+        (("job", "Job"), ("changes", "What changed"), ("quality", "Capture quality"), ("definitions", "Definitions")),
+    ),
 )
 
 
@@ -69,7 +73,7 @@ def job_page(data: JobData, *, made_ns: int) -> str:
         samples.panel(data),
         kernels.panel(data),
     ]
-    after = [annotation_panel.panel(data), info.panel(data), quality.panel(data), definitions()]
+    after = [annotation_panel.panel(data), info.panel(data), changes.panel(data), quality.panel(data), definitions()]
     middle = precision.panel(data)
     stack = f'<div class="c7 stack">{"".join(p.html() for p in beside)}</div>'
     body = (

@@ -18,6 +18,7 @@ from tracelake.reports.cause_rows import (
     Straggler,
     WhatIf,
 )
+from tracelake.reports.change_rows import KernelChange, RunBefore
 from tracelake.reports.data import Causes
 
 # wait of ranks 0 to 7 in each collective, in microseconds; 0 for the last
@@ -30,6 +31,20 @@ _WAITS = (
     ("all_reduce", (460, 534, 400, 500, 480, 0, 350, 470)),
     ("all_reduce", (580, 584, 560, 550, 575, 0, 410, 380)),
     ("all_reduce", (880, 690, 850, 860, 0, 640, 730, 780)),
+)
+
+
+BEFORE = RunBefore(
+    job_id="llm-7b-2024-03-08", attempt=0, created_ns=1_709_900_000_000_000_000,
+    hyperparameters={"lr": "3e-4", "global_batch": "1024", "sequence": "2048", "precision": "bf16"},
+    step_count=400, step_median_ns=252 * MS, device_time_ns=1_000 * MS, compute_ns=610 * MS,
+    exposed_comm_ns=180 * MS, exposed_mem_ns=8 * MS, idle_ns=202 * MS, gpu_active_ratio=0.798,
+    tensor_core_ratio=None,
+)  # fmt: skip
+MOVED = (
+    KernelChange("flash_fwd_kernel<128, 64, bf16>", "flash_fwd_kernel", 0.0, 14.2 * MS),
+    KernelChange("softmax_warp_forward<float, float, 10>", "softmax_warp_forward", 31.0 * MS, 0.0),
+    KernelChange("ampere_bf16_s16816gemm", "ampere_bf16_s16816gemm", 88.0 * MS, 84.5 * MS),
 )
 
 

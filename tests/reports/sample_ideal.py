@@ -155,4 +155,6 @@ def ideal() -> JobData:
         quarantined=(aside,),
         publication=part.PUBLISHABLE,
         causes=sample_causes.ideal(400, "step", durations, 231 * MS),
+        before=sample_causes.BEFORE,
+        moved_kernels=sample_causes.MOVED,
     )

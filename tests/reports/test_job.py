@@ -15,7 +15,7 @@ from tracelake.reports.page import script_json
 
 SECTIONS = (
     "findings", "figures", "devices", "idle", "activity", "utilization", "communication", "steps", "outliers", "ranks",
-    "samples", "kernels", "precision", "memory", "launches", "annotations", "job", "quality", "definitions",
+    "samples", "kernels", "precision", "memory", "launches", "annotations", "job", "changes", "quality", "definitions",
 )  # fmt: skip
 JOBS = (
     "dlrm", "ideal", "degraded", "hostile", "many_names", "clock_change", "few_steps", "many_devices",
