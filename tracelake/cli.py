@@ -191,9 +191,44 @@ def report(
                 page, seconds = commands.index(settings, out=out, progress=progress)
             else:
                 page, seconds = commands.report(settings, job, attempt=attempt, out=out, progress=progress)
-        _out.print(str(page))
-        spent = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
-        _err.print(f"[dim]{time.monotonic() - started:.1f} s: {spent}[/]")
+        _say_page(page, seconds, started)
+
+
+def _say_page(page: str, seconds: dict[str, float], started: float) -> None:
+    _out.print(str(page))
+    spent = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
+    _err.print(f"[dim]{time.monotonic() - started:.1f} s: {spent}[/]")
+
+
+@app.command()
+def timeline(
+    job: Annotated[str, typer.Argument(help="Job to show.")],
+    step: Annotated[
+        int | None, typer.Option(help="Number of the step; the worst outlier, else the median step, by default.")
+    ] = None,
+    from_ns: Annotated[int | None, typer.Option(help="Start, Unix time in nanoseconds, instead of a step.")] = None,
+    to_ns: Annotated[int | None, typer.Option(help="End, likewise.")] = None,
+    format_: Annotated[str, typer.Option("--format", help="html, or perfetto for ui.perfetto.dev.")] = "html",
+    attempt: Annotated[int | None, typer.Option(help="Attempt; the latest by default.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the page (default <lake>/reports).")] = None,
+    no_wait: NoWaitOption = False,
+    lake: LakeOption = None,
+    conf: ConfOption = None,
+) -> None:
+    """Write the timeline of one step of a job: launches, kernels, waits and annotations, event by event.
+
+    Example: tracelake timeline dlrm --step 10
+    """
+    with _command(lake, conf, no_wait) as settings:
+        if format_ not in ("html", "perfetto"):
+            raise commands.UserError(f"--format {format_}: choose html or perfetto")
+        if step is not None and (from_ns is not None or to_ns is not None):
+            raise commands.UserError("--step and --from-ns or --to-ns exclude each other; give one of them")
+        started = time.monotonic()
+        stretch = commands.Stretch(attempt, step, from_ns, to_ns)
+        with _progress("timeline") as progress:
+            page, seconds = commands.timeline(settings, job, stretch, format_=format_, out=out, progress=progress)
+        _say_page(page, seconds, started)
 
 
 def _day(given: str | None) -> str | None:

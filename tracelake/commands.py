@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tracelake.pipelines.lake import Lake
     from tracelake.pipelines.runner import RunResult
     from tracelake.recorder.importers import Imported, ImportOptions, Trace
+    from tracelake.schemas.storage import Storage
 
 Progress = Callable[[str, float], None]
 FACTS = ("project", "user", "family", "instance_type", "cloud_account", "cloud_region", "instance_id", "cloud_job_id")
@@ -251,9 +253,59 @@ def _page_of_all(
     return _write_pages(settings, out, {name: html})[name], {**done.seconds, "page": time.monotonic() - clock}
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What part of a job a timeline shows: a step, or from one instant to another; the default is a telling step."""
+
+    attempt: int | None = None
+    step: int | None = None
+    from_ns: int | None = None
+    to_ns: int | None = None
+
+    @property
+    def part(self) -> str:
+        """For the name of its file."""
+        if self.step is not None:
+            return f"step-{self.step}"
+        asked = self.from_ns is not None or self.to_ns is not None
+        return f"{self.from_ns or ''}-{self.to_ns or ''}" if asked else ""
+
+
+def timeline(
+    settings: Settings, job_id: str, stretch: Stretch, *, format_: str, out: Path | None, progress: Progress
+) -> tuple[str, dict[str, float]]:
+    """(file, seconds by stage) of a stretch of a job, event by event. Raises UserError for one that is not there."""
+    from tracelake.reports.data import UnknownJobError
+    from tracelake.reports.timeline.choose import NothingToShowError
+    from tracelake.reports.timeline.page import timeline_file, timeline_page
+    from tracelake.reports.timeline.perfetto import perfetto
+    from tracelake.reports.timeline.read import timeline_rows
+
+    _check_job(settings, job_id)
+    with _session(settings, "timeline") as session:
+        done = _run(settings, session, progress, job_id=job_id, command="timeline")
+        clock = time.monotonic()
+        _register(settings, session)
+        try:
+            rows = timeline_rows(_query(session), job_id, **asdict(stretch))
+        except (UnknownJobError, NothingToShowError) as error:
+            raise UserError(str(error)) from error
+    name = timeline_file(job_id, stretch.part, format_)
+    folder = _reports(settings, out)
+    if format_ == "perfetto":
+        folder.write(name, perfetto(rows), "application/gzip")
+    else:
+        folder.write(name, timeline_page(rows, made_ns=time.time_ns()).encode(), "text/html; charset=utf-8")
+    return folder.url(name), {**done.seconds, "timeline": time.monotonic() - clock}
+
+
+def _reports(settings: Settings, out: Path | None) -> Storage:
+    return Folder(out) if out else settings.storage.below("reports")
+
+
 def _write_pages(settings: Settings, out: Path | None, pages: Mapping[str, str]) -> dict[str, str]:
     """Where each page lies now, by its file."""
-    folder = Folder(out) if out else settings.storage.below("reports")
+    folder = _reports(settings, out)
     for name, html in pages.items():
         folder.write(name, html.encode(), "text/html; charset=utf-8")
     return {name: folder.url(name) for name in pages}
