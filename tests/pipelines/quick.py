@@ -26,6 +26,15 @@ CAUSES = (
 )  # fmt: skip
 """Tables of causes, but for those that job_summary rests on."""
 
+MOST = (
+    *CAUSES,
+    *_named(
+        "annotation_histogram", "device_ledger", "device_activity", "device_samples", "job_summary", "launch_stats",
+        "memop_stats", "precision_stats", "rank_stats", "rank_steps", "step_times", "utilization",
+    ),
+)  # fmt: skip
+"""All but a few that stand for each way in which tables are written: by window and by job, one after another."""
+
 
 def run_without(*left_out: str) -> Callable[..., RunResult]:
     """`run` that leaves these tables out."""

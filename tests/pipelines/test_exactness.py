@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 from checksums import Checksums, checksums
 from pyspark.sql import SparkSession
-from quick import CAUSES, QUICK_JVM, conf_without, run
+from quick import CAUSES, MOST, QUICK_JVM, conf_without, run_without
 
 from tracelake.pipelines.lake import Lake
 from tracelake.pipelines.runner import RunResult
@@ -36,6 +36,20 @@ DAYS = [dt.date(2026, 11, 20 + number) for number in range(5)]
 
 def is_full(request: pytest.FixtureRequest) -> bool:
     return "full" in str(request.config.getoption("markexpr"))
+
+
+Run = Callable[..., RunResult]
+
+
+@pytest.fixture(scope="module")
+def left_out(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """Aggregates that no run here makes: more of them where time is short."""
+    return CAUSES if is_full(request) else MOST
+
+
+@pytest.fixture(scope="module")
+def run(left_out: tuple[str, ...]) -> Run:
+    return run_without(*left_out)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +77,9 @@ def fresh(raw: Path, tmp_path: Path) -> Callable[[str], Lake]:
 
 
 @pytest.fixture(scope="module")
-def clean(raw: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Checksums:
+def clean(
+    raw: Path, run: Run, left_out: tuple[str, ...], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Checksums:
     """What one run without any trouble makes of the raw data."""
     root = tmp_path_factory.mktemp("clean")
     shutil.copytree(raw, root / "raw")
@@ -72,7 +88,7 @@ def clean(raw: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFacto
     found = checksums(lake, spark)
     assert done.incomplete is None
     assert {name for name, (rows, _) in found.items() if not rows} <= {
-        "normalized.operators", "operations.quarantine", "aggregates.annotation_histogram", *CAUSES}  # fmt: skip
+        "normalized.operators", "operations.quarantine", "aggregates.annotation_histogram", *left_out}  # fmt: skip
     return found
 
 
@@ -106,13 +122,14 @@ class Faults:
 def test_a_fault_at_any_write_leaves_what_the_next_run_mends(
     fresh: Callable[[str], Lake],
     clean: Checksums,
+    run: Run,
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    """Each run goes one fault further than the one before; every 20th write, or each with -m "full or not full"."""
+    """Each run goes one fault further than the one before; every 10th write, or each with -m "full or not full"."""
     lake, faults = fresh("faults"), Faults(monkeypatch)
-    every = 1 if is_full(request) else 20
+    every = 1 if is_full(request) else 10
     failed = 0
     while True:
         faults.at, faults.count = 1 + failed * every, 0
@@ -122,7 +139,7 @@ def test_a_fault_at_any_write_leaves_what_the_next_run_mends(
             failed += 1
             continue
         break
-    assert failed > 25 // every
+    assert failed > (25 if every == 1 else 1)
     assert checksums(lake, spark) == clean
     statuses = [row["status"] for row in lake.read(spark, "operations.runs").orderBy("started_ns").collect()]
     assert statuses[-1] == "succeeded"
@@ -132,7 +149,7 @@ def test_a_fault_at_any_write_leaves_what_the_next_run_mends(
 
 @pytest.mark.full
 def test_two_halves_and_a_retake_make_the_same_tables(
-    fresh: Callable[[str], Lake], clean: Checksums, spark: SparkSession, days: list[dt.date]
+    fresh: Callable[[str], Lake], clean: Checksums, run: Run, spark: SparkSession, days: list[dt.date]
 ) -> None:
     lake = fresh("halves")
     first = sorted(path.name for path in (lake.root / "raw/v1/manifest").iterdir())[: len(days) // 2]
@@ -153,6 +170,7 @@ def test_two_halves_and_a_retake_make_the_same_tables(
 def test_runs_at_once_neither_lose_nor_double_a_row(
     fresh: Callable[[str], Lake],
     clean: Checksums,
+    run: Run,
     spark: SparkSession,
     days: list[dt.date],
     monkeypatch: pytest.MonkeyPatch,
@@ -183,10 +201,10 @@ def test_runs_at_once_neither_lose_nor_double_a_row(
     assert checksums(lake, spark) == clean
 
 
-def killed_run(lake: Lake, tables_written: int) -> None:
+def killed_run(lake: Lake, left_out: tuple[str, ...], tables_written: int) -> None:
     """A real `tracelake run`, killed as soon as that many tables exist."""
     conf = lake.root.with_suffix(".toml")
-    conf.write_text(conf_without(*CAUSES))
+    conf.write_text(conf_without(*left_out))
     process = subprocess.Popen(
         [sys.executable, "-m", "tracelake", "run", "--lake", str(lake.root), "--conf", str(conf)],
         stdout=subprocess.DEVNULL,
@@ -205,11 +223,11 @@ def killed_run(lake: Lake, tables_written: int) -> None:
 
 
 def test_three_kills_of_the_whole_process_cost_nothing(
-    fresh: Callable[[str], Lake], clean: Checksums, spark: SparkSession
+    fresh: Callable[[str], Lake], clean: Checksums, run: Run, left_out: tuple[str, ...], spark: SparkSession
 ) -> None:
     lake = fresh("killed")
     for tables_written in (1, 6, 14):
-        killed_run(lake, tables_written)
+        killed_run(lake, left_out, tables_written)
     run(lake, spark)
     assert checksums(lake, spark) == clean
 
@@ -233,7 +251,7 @@ def parts(root: Path) -> Iterator[Path]:
             yield raw_root(root) / segment.path
 
 
-def test_damaged_segments_are_named_and_the_run_is_no_clean_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_damaged_segments_are_named_and_the_run_is_no_clean_one(run: Run, spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     files = list(parts(tmp_path))
     files[4].write_bytes(files[4].read_bytes()[:200])
