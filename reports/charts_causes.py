@@ -22,7 +22,7 @@ def arrivals(dots: Values, ends: Values, unit: str) -> Spec:
     y = alt.Y("y:N", title=None, sort=None, axis=alt.Axis(labelColor="var(--ink-2)", domain=False, ticks=False))
     scale = alt.Scale(type="sqrt", domain=[0, 1.05 * max(float(str(e["at"])) for e in ends)], nice=False)
     title = f"arrival after the first rank, {unit} (square-root axis)"
-    x = alt.X("at:Q", title=title, scale=scale, axis=alt.Axis(format="~g", grid=True, tickCount=6))
+    x = alt.X("at:Q", title=title, scale=scale, axis=alt.Axis(format=".3~r", grid=True, tickCount=6))
     rule = alt.Chart(inline(ends)).mark_rule(stroke="var(--comm-host)", strokeWidth=3).encode(y=y, x=x, x2=alt.datum(0))
     kinds = ["last", "other"]
     points = (

@@ -81,7 +81,7 @@ def _kind(k: CollectiveKind) -> list[str]:
 
 
 def _name(c: Collective, number: int) -> str:
-    return f"{number + 1}. {label(c.operation, 18)} #{c.match_number}"
+    return f"{number + 1}. {label(c.operation, 13)} #{c.match_number}"
 
 
 def _arrivals(data: JobData, kinds: tuple[CollectiveKind, ...], shown: list[Collective], waits: Waits) -> Panel:

@@ -36,20 +36,24 @@ def panel(data: JobData) -> Panel:
 
 
 def _say(rows: tuple[DeviceSamples, ...]) -> str:
-    slowed = sum((r.throttled_ratio or 0) > 0 for r in rows)
     leaks = sum(bool(r.is_memory_leak) for r in rows)
     watts = [r.power_mean_watts for r in rows if r.power_mean_watts is not None]
     said = [f"{count(len(rows), 'device-samples')} sampled {'device' if len(rows) == 1 else 'devices'}"]
     if watts:
         said.append(f"{f.three_digits(sum(watts) / len(watts))}{f.NBSP}W each in the mean")
-    said.append(
-        f"{count(slowed, 'device-samples')} with the clock lowered by heat or a power brake"
-        if slowed
-        else "none throttled"
-    )
+    said.append(_slowed(rows))
     if leaks:
         said.append(f"memory grows steadily on {count(leaks, 'device-samples')}")
     return f"{'; '.join(said)}."
+
+
+def _slowed(rows: tuple[DeviceSamples, ...]) -> str:
+    ratios = [r.throttled_ratio for r in rows if r.throttled_ratio is not None]
+    if not ratios:
+        return "throttling not recorded"
+    slowed = sum(ratio > 0 for ratio in ratios)
+    words = "with the clock lowered by heat or a power brake"
+    return f"{count(slowed, 'device-samples')} {words}" if slowed else "none throttled"
 
 
 def _foot(rows: tuple[DeviceSamples, ...]) -> str:
