@@ -33,8 +33,11 @@ _ALWAYS = {
     "spark.sql.parquet.enableVectorizedReader": "true",
     # A run makes some 2,000 classes; with room for 100, the next batch or run of a session compiles them all again.
     "spark.sql.codegen.cache.maxEntries": "4000",
-    # Each execution's plan is written out as text, for a UI that is off.
+    # Each execution's plan is written out as text, for a UI that is off; the last thousand would be kept.
     "spark.sql.ui.explainMode": "simple",
+    "spark.sql.ui.retainedExecutions": "50",
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
     # Each sort, aggregation and broadcast of a few rows takes a whole page: of a 4 GB heap, 64 MB.
     "spark.buffer.pageSize": "2m",
     # Rows are read from a table's files, found once for many queries: they hold no row that is deleted elsewhere.
@@ -42,6 +45,8 @@ _ALWAYS = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.databricks.delta.checkpointInterval": "20",
+    # A table's snapshot, 4 MB with its plans, is kept for an hour, of up to 10,000 tables; a lake has some 45.
+    "spark.databricks.delta.delta.log.cacheSize": "100",
     "spark.databricks.delta.stats.skipping": "true",
 }
 
