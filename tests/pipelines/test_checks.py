@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from quick import run
+from quick import MOST, run_without
 
 from tracelake.pipelines import checks
 from tracelake.pipelines.aggregates import memop_stats
@@ -268,7 +268,8 @@ def test_broken_tables_and_checks_that_raise_end_no_run(
 
     monkeypatch.setattr(memop_stats, "memop_stats", doubled)
     monkeypatch.setattr(checks, "row_checks", raising)
-    done = run(broken, spark)
+    left_out = {*MOST} - {"aggregates.memop_stats", PRECISION}
+    done = run_without(*sorted(left_out))(broken, spark)
     said = {
         job: [reason.split(":")[0] for reason in publication(broken, spark, job).reasons] for job in (victim, other)
     }
