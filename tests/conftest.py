@@ -36,7 +36,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = spark_session("tests")
+    # Hours of runs of some hundred lakes: more is alive at a time than in any command.
+    session = spark_session("tests", {"spark.driver.memory": "8g"})
     yield session
     session.stop()
 

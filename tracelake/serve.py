@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,7 +53,13 @@ def serve(settings: Settings, *, port: int, idle_hours: float, ready: Callable[[
 def _signals() -> Iterator[Event]:
     """An event that SIGTERM and SIGINT set. Entered after Spark's start, which takes SIGINT for itself."""
     stop = Event()
-    before = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGTERM, signal.SIGINT)}
+
+    def end(*_: object) -> None:
+        # Spark gets the signal too: py4j need not report that it no longer answers.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        stop.set()
+
+    before = {each: signal.signal(each, end) for each in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield stop
     finally:
