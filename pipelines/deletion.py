@@ -111,7 +111,7 @@ def _no_retention(spark: SparkSession) -> Iterator[None]:
 
 def _pages(lake: Lake, job_id: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(the job's own pages, removed; pages that name it)."""
-    own = re.compile(rf"[a-z]+-{re.escape(quote(job_id, safe=''))}\.")
+    own = re.compile(rf"[a-z]+-{re.escape(quote(job_id, safe=''))}[.@]")
     keys = [page.key for page in lake.storage.files("reports")]
     removed = [key for key in keys if own.match(key.rpartition("/")[2])]
     lake.storage.delete(removed)

@@ -19,6 +19,17 @@ def checks_file(job_id: str) -> str:
     return f"checks-{quote(job_id, safe='')}.html"
 
 
+def timeline_file(job_id: str, part: str = "", kind: str = "html") -> str:
+    """The file name of a job's timeline, beside the job's page; `part` tells asked stretches apart.
+
+    >>> timeline_file("a/b"), timeline_file("a", "step-3", "perfetto")
+    ('timeline-a%2Fb.html', 'timeline-a@step-3.json.gz')
+    """
+    # No name of a job has an @ once it is quoted.
+    told = f"@{part}" if part else ""
+    return f"timeline-{quote(job_id, safe='')}{told}.{'html' if kind == 'html' else 'json.gz'}"
+
+
 INDEX_FILE = "index.html"
 
 

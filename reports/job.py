@@ -5,6 +5,7 @@ from __future__ import annotations
 from tracelake.reports import downloads
 from tracelake.reports import format as f
 from tracelake.reports.data import JobData
+from tracelake.reports.html import text
 from tracelake.reports.page import Page, Panel, definitions, foot
 from tracelake.reports.panels import annotations as annotation_panel
 from tracelake.reports.panels import (
@@ -59,8 +60,8 @@ _RAIL = (
 )
 
 
-def job_page(data: JobData, *, made_ns: int) -> str:
-    """The page as HTML. made_ns is the time that its foot states."""
+def job_page(data: JobData, *, made_ns: int, timeline: str = "") -> str:
+    """The page as HTML. made_ns is the time that its foot states, timeline the address of one that was made."""
     beside = [memory.panel(data), launches.panel(data)]
     before: list[Panel] = [
         *devices.panels(data),
@@ -86,7 +87,12 @@ def job_page(data: JobData, *, made_ns: int) -> str:
     )
     charts = {key: chart for p in (*before, middle, *beside, *after) for key, chart in p.charts.items()}
     crumbs = ("Jobs", *((data.job.project,) if data.job.project else ()), data.job.job_id)
-    return Page(data.job.job_id, crumbs, _RAIL, body, charts, controls=downloads.links(data)).html()
+    return Page(data.job.job_id, crumbs, _RAIL, body, charts, controls=_controls(data, timeline)).html()
+
+
+def _controls(data: JobData, timeline: str) -> str:
+    shown = f'<a class="btn go" href="{text(timeline)}">Timeline</a>' if timeline else ""
+    return downloads.links(data) + shown
 
 
 def _foot(data: JobData, made_ns: int) -> str:

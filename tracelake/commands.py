@@ -207,10 +207,18 @@ def _page(
     # The job's page links that of the checks.
     pages = {
         checks_file(job_id): checks_page(checks_data(_query(session), job_id), made_ns=made_ns),
-        job_file(job_id): job_page(data, made_ns=made_ns),
+        job_file(job_id): job_page(data, made_ns=made_ns, timeline=_timeline_of(settings, job_id, out)),
     }
     written = _write_pages(settings, out, pages)
     return written[job_file(job_id)], {"read": read - clock, "pages": time.monotonic() - read}
+
+
+def _timeline_of(settings: Settings, job_id: str, out: Path | None) -> str:
+    """The address of the job's timeline from beside it, where one was made."""
+    from tracelake.reports.files import href, timeline_file
+
+    name = timeline_file(job_id)
+    return href(name) if _reports(settings, out).size(name) is not None else ""
 
 
 def fleet(settings: Settings, *, day: str | None, out: Path | None, progress: Progress) -> tuple[str, dict[str, float]]:
@@ -276,8 +284,9 @@ def timeline(
 ) -> tuple[str, dict[str, float]]:
     """(file, seconds by stage) of a stretch of a job, event by event. Raises UserError for one that is not there."""
     from tracelake.reports.data import UnknownJobError
+    from tracelake.reports.files import timeline_file
     from tracelake.reports.timeline.choose import NothingToShowError
-    from tracelake.reports.timeline.page import timeline_file, timeline_page
+    from tracelake.reports.timeline.page import timeline_page
     from tracelake.reports.timeline.perfetto import perfetto
     from tracelake.reports.timeline.read import timeline_rows
 

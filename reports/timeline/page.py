@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import resources
-from urllib.parse import quote
 
 from tracelake.reports import format as f
 from tracelake.reports.files import href, job_file
@@ -34,17 +33,6 @@ _KEYS = (
     ("Esc", "select nothing"),
     ("?", "this help"),
 )
-
-
-def timeline_file(job_id: str, part: str = "", kind: str = "html") -> str:
-    """The file name of a job's timeline, beside the job's page; `part` tells asked stretches apart.
-
-    >>> timeline_file("a/b"), timeline_file("a", "step-3", "perfetto")
-    ('timeline-a%2Fb.html', 'timeline-a@step-3.json.gz')
-    """
-    # No name of a job has an @ once it is quoted.
-    told = f"@{part}" if part else ""
-    return f"timeline-{quote(job_id, safe='')}{told}.{'html' if kind == 'html' else 'json.gz'}"
 
 
 def timeline_page(rows: Rows, *, made_ns: int) -> str:

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sample_ideal
 
 from tracelake.reports.definitions import OF_A_JOB
+from tracelake.reports.files import href, timeline_file
+from tracelake.reports.job import job_page
 from tracelake.reports.page import script_json
 
 SECTIONS = (
@@ -46,6 +49,14 @@ def test_no_section_vanishes_and_every_link_arrives(page: Write, name: str) -> N
     drawn = set(re.findall(r'<div class="chart" data-chart="([\w-]+)"', body))
     assert drawn == set(_charts(html))
     assert len(html.encode()) < 2_500_000
+
+
+def test_a_timeline_that_was_made_is_linked() -> None:
+    data = sample_ideal.ideal()
+    assert 'href="timeline-llm%252F7.html">Timeline</a>' in job_page(
+        data, made_ns=0, timeline=href(timeline_file("llm/7"))
+    )
+    assert ">Timeline</a>" not in job_page(data, made_ns=0)
 
 
 def test_a_page_has_one_policy_and_names_no_other_origin(page: Write) -> None:

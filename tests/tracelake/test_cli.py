@@ -192,6 +192,6 @@ def test_files_as_spark_tasks(tmp_path: Path) -> None:
 
 
 def test_help_has_an_example_for_every_command() -> None:
-    for command in ("demo", "import", "run", "backfill", "report", "jobs", "sql", "serve"):
+    for command in ("demo", "import", "run", "backfill", "report", "timeline", "jobs", "sql", "serve"):
         shown: Any = RUNNER.invoke(app, [command, "--help"])
         assert "Example: tracelake" in " ".join(shown.output.split()), command
