@@ -25,6 +25,7 @@ NAMES = (
     "recorder_size",
     "recorder_stop",
     "scale",
+    "timeline",
 )
 RESULTS = Path(__file__).parent / "results"
 
