@@ -13,6 +13,9 @@ from tracelake import commands
 from tracelake.commands import UserError
 from tracelake.settings import Settings
 
+_PY4J = ("java_gateway", "clientserver")
+"""Modules of py4j that log what goes wrong with its connection."""
+
 
 def serve(settings: Settings, *, port: int, idle_hours: float, ready: Callable[[str], None]) -> str:
     """Answer remote Spark sessions until a signal or idle hours end it; why it ended. `ready` gets the address.
@@ -55,8 +58,8 @@ def _signals() -> Iterator[Event]:
     stop = Event()
 
     def end(*_: object) -> None:
-        # Spark gets the signal too: py4j need not report that it no longer answers.
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        # Spark gets the signal too: py4j need not report, by the root logger, that it no longer answers.
+        logging.getLogger().addFilter(lambda record: record.module not in _PY4J)
         stop.set()
 
     before = {each: signal.signal(each, end) for each in (signal.SIGTERM, signal.SIGINT)}
