@@ -155,8 +155,8 @@ def _summary(rows: Rows) -> list[tuple[str, str]]:
     facts = [("Window", text(window.title)), ("Length", f.duration(window.end_ns - window.start_ns))]
     facts.append(("Start", f.utc(window.start_ns, digits=3)))
     facts.append(("Events", f.count(rows.event_count)))
-    unusual = [m for m in rows.marks if m.kind]
-    facts += [(f"▲ {text(m.kind)}", f"{text(m.label)}: {text(m.say)}") for m in unusual[:3]]
+    unusual = [(m.kind.replace("_", "-"), ": ".join(filter(None, (m.label, m.say)))) for m in rows.marks if m.kind]
+    facts += [(f"▲ {text(kind)}", text(said)) for kind, said in unusual[:3]]
     return [*facts, *([("Why", text(window.why))] if window.why else [])]
 
 

@@ -55,7 +55,7 @@ def timeline_rows(
 
 # A source's times less its clock's offset are those of the reference. Within one stretch the offset does not change.
 _ALIGNED = """
-SELECT s.*, a.offset_ns + CAST(round(coalesce(a.drift_ppm, 0) * ({at} - a.origin_ns) / 1e6) AS BIGINT) AS ahead_ns
+SELECT s.*, a.offset_ns + coalesce(CAST(round(a.drift_ppm * ({at} - a.origin_ns) / 1e6) AS BIGINT), 0) AS ahead_ns
 FROM (SELECT * FROM normalized.sources WHERE {here} AND status <> 'superseded') s
 LEFT JOIN (SELECT * FROM aggregates.clock_alignment WHERE {here}) a ON a.source_id = s.source_id
 """

@@ -62,6 +62,19 @@ def test_the_default_is_the_median_step(spark: SparkSession, read: Read, job: st
     assert rows.window.start_ns < mark.start_ns < mark.end_ns < rows.window.end_ns
 
 
+def test_windows_are_on_one_clock_where_theirs_is_known(
+    spark: SparkSession, small_fleet: tuple[Lake, Truth], read: Read
+) -> None:
+    """Two nodes; windows of the reference's host have an offset and no drift."""
+    job = small_fleet[1].job("killed_process").job_id
+    aligned = spark.table("aggregates.clock_alignment").filter(F.col("job_id") == job).collect()
+    known = {row["source_id"]: row["offset_ns"] is not None for row in aligned}
+    sources = timeline_rows(lambda text: [r.asDict(recursive=True) for r in spark.sql(text).collect()], job).sources
+    assert len({source.node_id for source in sources}) == 2
+    assert {s.source_id: s.ahead_ns is not None for s in sources}.items() <= known.items()
+    assert any(known.values())
+
+
 def test_the_worst_outlier_comes_before_the_median(spark: SparkSession, rows: Any, job: str, read: Read) -> None:
     title = read(step=3).window.title
     name = title.rpartition(" ")[0]
