@@ -117,7 +117,7 @@ class WhatIf:
     step_count: int
     baseline_ns: int
     predicted_ns: int
-    saved_ratio: float | None
+    saved_ratio: float
     assumption: str
 
 

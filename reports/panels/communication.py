@@ -12,6 +12,7 @@ from tracelake.reports.data import JobData
 from tracelake.reports.html import data_table, figure, state, table, term, text, unknown
 from tracelake.reports.names import label
 from tracelake.reports.page import Panel
+from tracelake.reports.panels.header import gpu_reason
 from tracelake.reports.panels.shared import count, percent, time
 from tracelake.reports.words import reason
 
@@ -48,14 +49,18 @@ def panels(data: JobData) -> list[Panel]:
 
 
 def _say(kinds: tuple[CollectiveKind, ...]) -> str:
-    transfer = sum(k.transfer_sum_ns or 0 for k in kinds)
-    wait = sum(k.wait_sum_ns or 0 for k in kinds)
-    collectives = f.plural(sum(k.collective_count for k in kinds), "collective")
-    if not any(k.reliable_count for k in kinds):
+    recorded, matched = sum(k.collective_count for k in kinds), sum(k.reliable_count for k in kinds)
+    collectives = f.plural(recorded, "collective")
+    # Of those that are not matched nobody knows either; the sums are about the others.
+    transfer = sum(k.transfer_sum_ns for k in kinds if k.transfer_sum_ns is not None)
+    wait = sum(k.wait_sum_ns for k in kinds if k.wait_sum_ns is not None)
+    if not matched:
         return f"{figure(collectives, 'collective-wait')}, none matched across ranks."
+    of_them = "" if matched == recorded else f", {f.count(matched)} of them matched across ranks: in those"
     return (
-        f"{figure(collectives, 'collective-wait')}; ranks wait {time(wait, 'collective-wait')} in sum for the last one,"
-        f" beside {time(transfer, 'collective-wait')} of transfer."
+        f"{figure(collectives, 'collective-wait')}{of_them or ';'} ranks wait"
+        f" {time(wait, 'collective-wait')} in sum for the last one, beside {time(transfer, 'collective-wait')} of"
+        " transfer."
     )
 
 
@@ -123,8 +128,9 @@ def _clocks(data: JobData) -> str:
         if c.method == "none":
             parts.append(f"{windows} not aligned <code>{text(c.reason or '')}</code>")
         elif c.method == "collective_ends":
-            residual = f", residual at most {f.duration(c.residual_max_ns or 0)}"
-            parts.append(f"{windows} at most {f.duration(c.offset_max_ns or 0)} off{residual}")
+            residual = f", residual at most {f.duration(c.residual_max_ns)}" if c.residual_max_ns is not None else ""
+            off = f" at most {f.duration(c.offset_max_ns)} off" if c.offset_max_ns is not None else ""
+            parts.append(f"{windows}{off}{residual}")
         else:
             parts.append(f"{windows} of the reference's host")
     return f"{term('Clocks', 'clock-alignment')}: {'; '.join(parts)}." if parts else ""
@@ -178,7 +184,8 @@ def _wait(ns: int | None, is_last: bool, longest: int, scale: int) -> str:
 
 def _none(data: JobData) -> Panel:
     if data.summary.exposed_comm_ns is None:
-        body = state("Withheld", "No device numbers: see capture quality.", "no_gpu_activity_captured")
+        code = gpu_reason(data)
+        body = state("Withheld", f"{reason(code).capitalize()}.", code, hatched=True)
         return Panel("communication", _TITLE, "Communication is unknown.", body, "", _DEFINITION)
     words = "No communication kernel of a job with several known ranks: there is nothing to compare."
     return Panel("communication", _TITLE, "No collectives.", state("Not applicable", words), "", _DEFINITION)

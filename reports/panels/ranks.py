@@ -91,7 +91,7 @@ def _cells(excess: tuple[RankExcess, ...], ranks: tuple[RankStat, ...]) -> tuple
             "x1": e.first_step + max(run, e.step_count),
             "v": round(e.excess_ratio, 5),
             "s": str(e.first_step) if e.step_count == 1 else f"{e.first_step} and the next {e.step_count - 1}",
-            "b": f.percent(max(0.0, e.excess_ratio)),
+            "b": f.percent(e.excess_ratio),
         }
         for e in excess
     ]
@@ -124,7 +124,7 @@ def _slow(s: Straggler) -> list[str]:
 def _what_if(rows: tuple[WhatIf, ...]) -> Panel:
     best = rows[0]
     say = (
-        f"Steps would take {percent(best.saved_ratio or 0, 'what-if')} less if {_scenario(best)}:"
+        f"Steps would take {percent(best.saved_ratio, 'what-if')} less if {_scenario(best)}:"
         f" {time(best.predicted_ns, 'what-if')} instead of {time(best.baseline_ns, 'what-if')} in sum."
     )
     head = ("If", "#Now", "#" + term("Then", "what-if"), "#Saved", ".Taken for granted")
@@ -137,5 +137,5 @@ def _scenario(w: WhatIf) -> str:
 
 
 def _scenario_row(w: WhatIf) -> list[str]:
-    saved = f.percent(w.saved_ratio or 0)
+    saved = f.percent(w.saved_ratio)
     return [_scenario(w), f.duration(w.baseline_ns), f.duration(w.predicted_ns), saved, text(w.assumption)]

@@ -75,7 +75,7 @@ def _row(r: DeviceSamples) -> list[str]:
         _share(r.throttled_ratio),
         _share(r.power_capped_ratio),
         _memory(r),
-        f.size(max(0, r.memory_growth_bytes or 0)),
+        _growth(r.memory_growth_bytes),
         _trend(r),
     ]
 
@@ -86,6 +86,12 @@ def _watts(watts: float | None) -> str:
 
 def _share(ratio: float | None) -> str:
     return f.percent(ratio) if ratio is not None else unknown(None, "–")
+
+
+def _growth(size: int | None) -> str:
+    if size is None:
+        return unknown(None, "–")
+    return f"−{f.size(-size)}" if size < 0 else f.size(size)
 
 
 def _memory(r: DeviceSamples) -> str:

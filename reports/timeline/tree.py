@@ -22,7 +22,6 @@ _COUNTERS = {
     _CPU: "CPU, average",
     "cpu_iowait_ratio": "waiting for I/O",
     "memory_used": "memory used",
-    "pressure_cpu_some": "waiting for a core",
 }
 
 Key = tuple[str, str, int | None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tracelake.reports.definitions import OF_A_JOB
 from tracelake.reports.files import href, timeline_file
 from tracelake.reports.job import job_page
 from tracelake.reports.page import script_json
+from tracelake.reports.panels import samples
 
 SECTIONS = (
     "findings", "figures", "devices", "idle", "activity", "utilization", "communication", "steps", "outliers", "ranks",
@@ -57,6 +59,14 @@ def test_a_timeline_that_was_made_is_linked() -> None:
         data, made_ns=0, timeline=href(timeline_file("llm/7"))
     )
     assert ">Timeline</a>" not in job_page(data, made_ns=0)
+
+
+def test_unknown_growth_of_memory_is_not_0_and_unmatched_collectives_are_in_no_sum(page: Write) -> None:
+    data = sample_ideal.ideal()
+    unknown = tuple(replace(row, memory_growth_bytes=None) for row in data.causes.device_samples)
+    html = samples.panel(replace(data, causes=replace(data.causes, device_samples=unknown))).html()
+    assert "0\u00a0B" not in html and html.count("–") == len(unknown)
+    assert ", 8 of them matched across ranks: in those ranks wait" in page("dlrm").read_text("utf-8")
 
 
 def test_a_page_has_one_policy_and_names_no_other_origin(page: Write) -> None:
