@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from tracelake.pipelines.jars import class_path
 from tracelake.pipelines.s3a import S3A
 
+COLUMN_BOUNDS = "parquet.column.statistics.enabled"
 _JAVA = (17, 21)
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _ALWAYS = {
@@ -40,6 +41,11 @@ _ALWAYS = {
     "spark.ui.retainedStages": "50",
     # Each sort, aggregation and broadcast of a few rows takes a whole page: of a 4 GB heap, 64 MB.
     "spark.buffer.pageSize": "2m",
+    # Parquet's own bounds of each column: files are chosen by Delta's, and comparing each written text with the least and
+    # the largest so far took 7 % of a run. Those of times stay, for a stretch of a large file; upkeep writes them all.
+    f"spark.hadoop.{COLUMN_BOUNDS}": "false",
+    f"spark.hadoop.{COLUMN_BOUNDS}#start_ns": "true",
+    "spark.hadoop.parquet.size.statistics.enabled": "false",
     # Rows are read from a table's files, found once for many queries: they hold no row that is deleted elsewhere.
     "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",

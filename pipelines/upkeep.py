@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F
 from tracelake.pipelines.intake import windows
 from tracelake.pipelines.lake import Lake, one_of
 from tracelake.pipelines.raw_files import Freed, remove_raw
+from tracelake.pipelines.session import COLUMN_BOUNDS
 from tracelake.schemas.catalog import table, tables
 from tracelake.schemas.model import Table
 
@@ -97,7 +99,7 @@ def maintain(
     VACUUM keeps Delta's own seven days: whoever reads an older version meanwhile finishes with it.
     """
     written = [each for each in tables().values() if each.layer != "raw" and lake.exists(each)]
-    with lake.lease():
+    with lake.lease(), _column_bounds(spark):
         jobs, rows, raw = _expire(lake, spark, retention or Retention(), today or dt.datetime.now(dt.UTC).date())
         done: list[Laid] = []
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -105,6 +107,16 @@ def maintain(
                 done.append(laid)
                 progress(laid.table, len(done) / len(written))
     return Maintained(tuple(done), jobs, rows, raw)
+
+
+@contextmanager
+def _column_bounds(spark: SparkSession) -> Iterator[None]:
+    """Files written meanwhile hold their columns' bounds: of a large one, readers then pass over what they do not ask."""
+    spark.conf.set(COLUMN_BOUNDS, "true")
+    try:
+        yield
+    finally:
+        spark.conf.unset(COLUMN_BOUNDS)
 
 
 def _lay(lake: Lake, spark: SparkSession, declared: Table) -> Laid:

@@ -44,6 +44,17 @@ def _window(lake: Lake, job: str, source: str, day: dt.date = DAY) -> None:
     segment.write_bytes(b"x" * 100)
 
 
+def _bounded(lake: Lake, spark: SparkSession) -> set[tuple[str, ...]]:
+    """Which of two columns have their bounds written, by file of `syncs`."""
+    found = set()
+    for file in live_files(lake, spark, SYNCS):
+        group = pq.ParquetFile(lake.root / file).metadata.row_group(0)
+        columns = [group.column(number) for number in range(group.num_columns)]
+        has = {c.path_in_schema for c in columns if c.statistics is not None and c.statistics.has_min_max}
+        found.add(tuple(sorted(has & {"job_id", "start_ns"})))
+    return found
+
+
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "a lake")
@@ -63,6 +74,7 @@ def test_many_small_files_become_one_sorted_file_and_no_reader_notices(
     expected = _checksum(before)
     orphan = Path(lake.path(SYNCS)) / f"day={DAY}" / "part-orphan.parquet"
     orphan.write_bytes(b"left by a writer that died")
+    assert _bounded(lake, spark) == {("start_ns",)}
     os.utime(orphan, (time.time() - DAYS_8,) * 2)
 
     done = {each.table: each for each in maintain(lake, spark).tables}
@@ -70,6 +82,7 @@ def test_many_small_files_become_one_sorted_file_and_no_reader_notices(
     assert (done[SYNCS.name].files_before, done[SYNCS.name].files_after) == (8, 2)
     assert (done[STATS.name].files_before, done[STATS.name].files_after) == (1, 1)
     assert not orphan.exists()
+    assert _bounded(lake, spark) == {("job_id", "start_ns")}
     assert done[SYNCS.name].removed_files == 1
     assert _checksum(lake.read(spark, SYNCS.name)) == expected
     assert _checksum(before) == expected, "planned before, collected after"
