@@ -243,9 +243,9 @@ def conform(rows: DataFrame, declared: Table) -> DataFrame:
 
 
 def literal(value: Any) -> str:
-    """A Python value as a SQL literal."""
+    """A Python value as a SQL literal. A dollar is written by its number: Spark puts variables in before it parses."""
     if isinstance(value, str):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
     return str(value)
 
 

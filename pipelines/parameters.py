@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from tracelake.pipelines.peaks import PEAK_FLOPS
 from tracelake.schemas.catalog import tables
 from tracelake.schemas.steps import STEP_PATTERNS
 
@@ -66,10 +67,13 @@ class Parameters:
     finding_comm_min_ratio: float = 0.07
     finding_host_min_ratio: float = 0.12
     launch_bound_kernel_max_ns: int = 50_000
+    flops_known_min_ratio: float = 0.95
     left_out_tables: tuple[str, ...] = ()
     """Aggregates that runs do not make, and leave as they are."""
     gpu_hour_prices: Mapping[str, float] = field(default_factory=dict)
     """Price of a device's hour by machine type, in a currency of your own."""
+    peak_flops: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: PEAK_FLOPS)
+    """What a device computes at most, by a pattern of its name and by precision."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for a table that is none of the aggregates, or that one which is made reads."""

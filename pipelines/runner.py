@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import logging
 import time
 import uuid
 from collections import Counter
@@ -28,6 +29,7 @@ from tracelake.schemas.model import Table
 
 _BATCH_BYTES = 2 << 30
 _BATCH_SOURCES = 500
+_LOG = logging.getLogger("tracelake.run")
 _AT_ONCE = 3
 """Tables written at a time: a Delta commit is mostly waiting."""
 
@@ -79,6 +81,7 @@ def run(
     """
     started = time.time_ns()
     done = RunResult(run_id=f"{started:020d}-{uuid.uuid4().hex[:8]}")
+    _LOG.info("run begins", extra={"facts": {"event": "run", "run_id": done.run_id}})
     with lake.lease():
         try:
             _run(lake, spark, done, pending(lake, spark, job_id=job_id, day=day, again=again), parameters, progress)

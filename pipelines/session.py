@@ -41,8 +41,8 @@ _ALWAYS = {
     "spark.ui.retainedStages": "50",
     # Each sort, aggregation and broadcast of a few rows takes a whole page: of a 4 GB heap, 64 MB.
     "spark.buffer.pageSize": "2m",
-    # Parquet's own bounds of each column: files are chosen by Delta's, and comparing each written text with the least and
-    # the largest so far took 7 % of a run. Those of times stay, for a stretch of a large file; upkeep writes them all.
+    # Parquet's own bounds of each column: files are chosen by Delta's, and comparing each written text with the least
+    # and the largest so far took 7 % of a run. Those of times stay, for stretches of large files; upkeep writes all.
     f"spark.hadoop.{COLUMN_BOUNDS}": "false",
     f"spark.hadoop.{COLUMN_BOUNDS}#start_ns": "true",
     "spark.hadoop.parquet.size.statistics.enabled": "false",

@@ -111,7 +111,7 @@ def maintain(
 
 @contextmanager
 def _column_bounds(spark: SparkSession) -> Iterator[None]:
-    """Files written meanwhile hold their columns' bounds: of a large one, readers then pass over what they do not ask."""
+    """Files written meanwhile hold their columns' bounds: of a large one, readers pass over what they do not ask."""
     spark.conf.set(COLUMN_BOUNDS, "true")
     try:
         yield

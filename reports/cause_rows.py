@@ -108,6 +108,25 @@ class Straggler:
 
 
 @dataclass(frozen=True, slots=True)
+class PathShare:
+    """How long the critical path of the steps lies on a rank, and with what; without a rank, why there is none."""
+
+    rank: int | None
+    step_count: int
+    duration_ns: int | None
+    path_ns: int | None
+    """That of all ranks."""
+    compute_ns: int | None
+    exposed_comm_ns: int | None
+    exposed_mem_ns: int | None
+    runtime_ns: int | None
+    data_loading_ns: int | None
+    host_work_ns: int | None
+    other_ns: int | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class WhatIf:
     """What the steps would take if something were otherwise, by a model."""
 

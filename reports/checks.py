@@ -9,14 +9,14 @@ from itertools import groupby
 
 from tracelake.reports import format as f
 from tracelake.reports import read_checks
-from tracelake.reports.data import job_of
+from tracelake.reports.data import JobData
 from tracelake.reports.files import href, job_file
 from tracelake.reports.html import data_table, pill, state, table, term, text, unknown
 from tracelake.reports.names import label
 from tracelake.reports.page import Page, Panel, definitions, foot
 from tracelake.reports.panels import header
 from tracelake.reports.record_rows import Checked, Job, Publication, SetAside
-from tracelake.reports.sql import Query
+from tracelake.reports.sql import Query, literals
 from tracelake.reports.words import OUTCOMES
 from tracelake.schemas import catalog
 
@@ -48,15 +48,19 @@ class ChecksData:
     aside: tuple[SetAside, ...]
 
 
-def checks_data(query: Query, job_id: str) -> ChecksData:
-    """Read a job's checks. Raises UnknownJobError where the lake has no such job."""
-    return ChecksData(
-        job=job_of(query, job_id),
-        publication=read_checks.publication(query, job_id),
-        checks=read_checks.checks(query, job_id, of_windows=False),
-        windows=read_checks.checks(query, job_id, of_windows=True),
-        aside=read_checks.set_aside(query, job_id),
-    )
+def checks_data(query: Query, jobs: Sequence[JobData]) -> dict[str, ChecksData]:
+    """Read the checks of jobs, with as many queries as for one."""
+    mine = f"job_id IN {literals(data.job.job_id for data in jobs)}"
+    whole = read_checks.checks(query, mine, of_windows=False)
+    windows = read_checks.checks(query, mine, of_windows=True)
+    aside = read_checks.set_aside(query, mine)
+    return {
+        job_id: ChecksData(
+            data.job, data.publication, whole.get(job_id, ()), windows.get(job_id, ()), aside.get(job_id, ())
+        )
+        for data in jobs
+        for job_id in [data.job.job_id]
+    }
 
 
 def checks_page(data: ChecksData, *, made_ns: int) -> str:

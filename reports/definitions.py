@@ -35,6 +35,22 @@ _FLEET = {
         "Suspect node",
         "A node that findings name as the guilty one in at least 3 jobs within 7 days: a lead, not a verdict.",
     ),
+    "run": Definition(
+        "Run",
+        "One pass of the pipeline over what was new, by whichever command. Succeeded; incomplete, where segments could "
+        "not be used and are in quarantine; failed, with the reason. A run that failed leaves nothing half done: the "
+        "next one takes in what it did not.",
+    ),
+    "run-seconds": Definition(
+        "Stages of a run",
+        "Normalize: raw rows to events. Aggregate: events to statistics of each job. Check: what must hold in each "
+        "table. The rest is the search for what is new and the ledgers.",
+    ),
+    "delivery": Definition(
+        "Delivery",
+        "The link and the key figures of a job, as put into MLflow, Weights & Biases or a webhook. One that failed is "
+        "tried again by the next night, until it succeeds.",
+    ),
 }
 _DEVICES = {
     "findings": Definition(
@@ -146,6 +162,11 @@ _CAUSES = {
         "A rank's step time without what communication held it. Excess: its own work above the lower median of its "
         "peers' in the same step. Slow: in the median step beyond both thresholds; cost is what all ranks lose by it.",
     ),
+    "critical-path": Definition(
+        "Critical path",
+        "All ranks leave a collective of all at one instant; between two of them the path lies on the rank that came "
+        "last to the second, on its own clock. Its classes are those of the step ledger.",
+    ),
     "what-if": Definition(
         "What if",
         "The recorded steps run again in a simple model in which one thing is otherwise; the assumption stands beside "
@@ -179,6 +200,11 @@ _KERNELS = {
         "Precision",
         "Input type of a kernel's math. From the data type of the operator or collective that it belongs to where "
         "that is known, else from its name, else unknown. Shares are of compute kernel time, communication left out.",
+    ),
+    "mfu": Definition(
+        "Model FLOPs utilization",
+        "Floating-point operations per second of the mean device, over what it could do at most in the precision of "
+        "most products. From what the job tells of a step (model_flops_per_step), else from the shapes of products.",
     ),
     "tensor-core": Definition(
         "Tensor cores", "Share of compute kernel time in kernels that use tensor or matrix cores, by the rule list."

@@ -31,6 +31,7 @@ def timeline_file(job_id: str, part: str = "", kind: str = "html") -> str:
 
 
 INDEX_FILE = "index.html"
+RUNS_FILE = "runs.html"
 
 
 def fleet_file(day: str) -> str:

@@ -13,6 +13,7 @@ _TIME_UNITS = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"
 _AXIS_UNITS = (*_TIME_UNITS, (60_000_000_000, "min"), (3_600_000_000_000, "h"))
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _RATE_UNITS = ("B/s", "kB/s", "MB/s", "GB/s", "TB/s")
+_FLOP_UNITS = ("FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s", "EFLOP/s")
 
 
 def three_digits(value: float) -> str:
@@ -96,12 +97,21 @@ def rate(n: int, ns: int) -> str:
     >>> rate(64 * 90 * 1024, 4_150_000), rate(10, 0)
     ('1.42\xa0GB/s', '–')
     """
-    if ns <= 0:
-        return "–"
-    value = n / ns * 1e9
-    for unit in _RATE_UNITS:
+    return _in_thousands(n / ns * 1e9, _RATE_UNITS) if ns > 0 else "–"
+
+
+def flops(per_second: float) -> str:
+    """
+    >>> flops(1.234e14), flops(5e8)
+    ('123\xa0TFLOP/s', '500\xa0MFLOP/s')
+    """
+    return _in_thousands(per_second, _FLOP_UNITS)
+
+
+def _in_thousands(value: float, units: tuple[str, ...]) -> str:
+    for unit in units:
         text = three_digits(value)
-        if float(text) < 1000 or unit == _RATE_UNITS[-1]:
+        if float(text) < 1000 or unit == units[-1]:
             break
         value /= 1000
     return f"{text}{NBSP}{unit}"

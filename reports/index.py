@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from tracelake.reports import format as f
-from tracelake.reports.files import job_file
+from tracelake.reports.files import RUNS_FILE, job_file
 from tracelake.reports.html import text
 from tracelake.reports.names import label
 from tracelake.reports.page import Page, foot, script_json
@@ -117,7 +117,8 @@ def index_page(jobs: tuple[IndexJob, ...], *, made_ns: int) -> str:
         f'<script type="application/json" id="jobs">{data}</script>'
         + foot(f"made {f.utc(made_ns)}", "All times UTC.", "▲ findings of 10 % of the device time and more, ◆ of less.")
     )
-    return Page("Jobs", ("Jobs",), (), body, {}, ("index.js",)).html()
+    runs = f'<a class="btn" href="{RUNS_FILE}">Runs</a>'
+    return Page("Jobs", ("Jobs",), (), body, {}, ("index.js",), runs).html()
 
 
 def _head(words: str, column: str, kind: str) -> str:

@@ -2,54 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tracelake.reports.change_rows import KernelChange, RunBefore
 from tracelake.reports.record_rows import Job, Summary
-from tracelake.reports.sql import Query, fetch, literal, names
+from tracelake.reports.sql import ByJob, Query, by_job, given, names, table
 
 MAX_MOVED = 8
 
 
-def run_before(query: Query, job: Job) -> RunBefore | None:
-    """The last job before of the same project, family, machine type and world size; None where families are unknown."""
-    if job.family is None or job.created_ns is None:
-        return None
-    alike = " AND ".join(f"j.`{c}` <=> {_value(getattr(job, c))}" for c in ("project", "instance_type", "world_size"))
+def runs_before(query: Query, mine: str) -> ByJob[RunBefore]:
+    """Each job's last before of the same project, family, machine type and world size; none where that is unknown."""
     own = ("job_id", "created_ns", "hyperparameters")
-    figures = names(RunBefore, "s.", without=own)
-    rows = fetch(
+    alike = " AND ".join(f"j.`{c}` <=> m.`{c}`" for c in ("project", "instance_type", "world_size"))
+    return by_job(
         query,
         RunBefore,
-        f"SELECT {', '.join(f'j.{c}' for c in own)}, {figures} FROM normalized.jobs j JOIN aggregates.job_summary s "
-        f"ON s.job_id = j.job_id WHERE j.family = {literal(job.family)} AND {alike} "
-        f"AND j.created_ns < {job.created_ns} AND j.job_id <> {literal(job.job_id)}"
-        " ORDER BY j.created_ns DESC, s.attempt DESC LIMIT 1",
+        f"SELECT m.job_id AS of_job_id, {', '.join(f'j.{c}' for c in own)}, {names(RunBefore, 's.', without=own)} "
+        f"FROM (SELECT * FROM {table(Job)} WHERE {mine}) m JOIN {table(Job)} j ON j.family = m.family AND {alike} "
+        f"AND j.created_ns < m.created_ns AND j.job_id <> m.job_id JOIN {table(Summary)} s ON s.job_id = j.job_id",
+        "created_ns DESC, attempt DESC",
+        1,
+        job="of_job_id",
     )
-    return rows[0] if rows else None
 
 
-def _value(value: str | int | None) -> str:
-    return "NULL" if value is None else literal(value) if isinstance(value, str) else str(int(value))
-
-
-def moved_kernels(query: Query, job: Job, summary: Summary, before: RunBefore) -> tuple[KernelChange, ...]:
+def moved_kernels(query: Query, changes: Iterable[tuple[Job, Summary, RunBefore]]) -> ByJob[KernelChange]:
     """Kernels whose time per step and device changed most; none where steps are not known on both sides."""
-    if not summary.step_count or not before.step_count or not summary.device_count:
-        return ()
-    now = _per_step(job.job_id, summary.attempt, summary.step_count)
-    then = _per_step(before.job_id, before.attempt, before.step_count)
-    return fetch(
+    pairs = [
+        (job.job_id, now.attempt, now.step_count, then.job_id, then.attempt, then.step_count)
+        for job, now, then in changes
+        if now.step_count and then.step_count and now.device_count
+    ]
+    if not pairs:
+        return {}
+    now = _per_step([(pair[0], *pair[:3]) for pair in pairs])
+    then = _per_step([(pair[0], *pair[3:]) for pair in pairs])
+    return by_job(
         query,
         KernelChange,
-        "SELECT coalesce(now.name, then.name) AS name, coalesce(now.short_name, then.short_name) AS short_name, "
+        "SELECT job_id, name, coalesce(now.short_name, then.short_name) AS short_name, "
         "coalesce(then.ns, 0D) AS before_ns, coalesce(now.ns, 0D) AS now_ns "
-        f"FROM ({now}) now FULL OUTER JOIN ({then}) then ON now.name = then.name "
-        f"ORDER BY abs(coalesce(now.ns, 0D) - coalesce(then.ns, 0D)) DESC, name LIMIT {MAX_MOVED}",
+        f"FROM ({now}) now FULL OUTER JOIN ({then}) then USING (job_id, name)",
+        "abs(now_ns - before_ns) DESC, name",
+        MAX_MOVED,
     )
 
 
-def _per_step(job_id: str, attempt: int, steps: int) -> str:
-    """Time of each kernel per step and device that ran it."""
+def _per_step(runs: Iterable[tuple[str, str, int, int]]) -> str:
+    """Time of each kernel per step and device that ran it; a run is the page's job, its own, attempt and steps."""
+    these = given(("for_job_id", "job_id", "attempt", "step_count"), runs)
     return (
-        f"SELECT name, short_name, duration_sum_ns / (greatest(device_count, 1) * {steps}D) AS ns "
-        f"FROM aggregates.kernel_stats WHERE job_id = {literal(job_id)} AND attempt = {attempt}"
+        "SELECT r.for_job_id AS job_id, k.name, k.short_name, "
+        "k.duration_sum_ns / (greatest(k.device_count, 1) * CAST(r.step_count AS DOUBLE)) AS ns "
+        f"FROM kernel_stats k JOIN ({these}) r ON r.job_id = k.job_id AND r.attempt = k.attempt"
     )

@@ -1,41 +1,35 @@
-"""The queries behind the page of checks, each with its bound."""
+"""The queries behind the page of checks, each with its bound. `mine` is the condition that chooses the jobs."""
 
 from __future__ import annotations
 
 from tracelake.reports.record_rows import Checked, Publication, SetAside
-from tracelake.reports.sql import Query, fetch, literal, names
+from tracelake.reports.sql import ByJob, Query, by_job, rows_of, table
 
 MAX_CHECKS = 2_000
 MAX_REASONS = 500
+UNCHECKED = Publication(False, ["the job was not checked yet"], 0, 0, 0, 0, 0)
+"""A job that was never checked may not be published."""
 
 
-def publication(query: Query, job_id: str) -> Publication:
-    """The verdict on a job; one that was never checked may not be published."""
-    rows = fetch(
-        query,
-        Publication,
-        f"SELECT {names(Publication)} FROM {Publication.TABLE} WHERE job_id = {literal(job_id)} LIMIT 1",
-    )
-    return rows[0] if rows else Publication(False, ["the job was not checked yet"], 0, 0, 0, 0, 0)
+def publications(query: Query, mine: str) -> ByJob[Publication]:
+    """The verdicts on the jobs."""
+    return by_job(query, Publication, rows_of(Publication, mine), "is_publishable", 1)
 
 
-def checks(query: Query, job_id: str, *, of_windows: bool) -> tuple[Checked, ...]:
-    """Every check of the job as a whole, or those that single windows break."""
-    which = "IS NOT NULL" if of_windows else "IS NULL"
-    return fetch(
-        query,
-        Checked,
-        f"SELECT {names(Checked)} FROM {Checked.TABLE} WHERE job_id = {literal(job_id)} AND source_id {which} "
-        f"ORDER BY table_name, kind, check_id, source_id LIMIT {MAX_CHECKS}",
-    )
+def checks(query: Query, mine: str, *, of_windows: bool) -> ByJob[Checked]:
+    """Every check of the jobs as a whole, or those that single windows break."""
+    which = f"{mine} AND source_id IS {'NOT ' if of_windows else ''}NULL"
+    return by_job(query, Checked, rows_of(Checked, which), "table_name, kind, check_id, source_id", MAX_CHECKS)
 
 
-def set_aside(query: Query, job_id: str) -> tuple[SetAside, ...]:
+def set_aside(query: Query, mine: str) -> ByJob[SetAside]:
     """Quarantine by kind and reason, the most rows first."""
-    return fetch(
+    key = "job_id, kind, reason, remedy"
+    return by_job(
         query,
         SetAside,
-        f"SELECT kind, reason, remedy, count(*) AS entry_count, sum(rows_count) AS rows_count FROM {SetAside.TABLE} "
-        f"WHERE job_id = {literal(job_id)} GROUP BY kind, reason, remedy "
-        f"ORDER BY rows_count DESC NULLS FIRST, kind, reason LIMIT {MAX_REASONS}",
+        f"SELECT {key}, count(*) AS entry_count, sum(rows_count) AS rows_count FROM {table(SetAside)} "
+        f"WHERE {mine} GROUP BY {key}",
+        "rows_count DESC NULLS FIRST, kind, reason, remedy",
+        MAX_REASONS,
     )

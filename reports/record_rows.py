@@ -59,6 +59,9 @@ class Summary:
     launch_coverage_ratio: float | None
     tensor_core_ratio: float | None
     precision_known_ratio: float | None
+    achieved_flops_per_s: float | None
+    peak_flops_per_s: float | None
+    mfu_ratio: float | None
     cpu_util_ratio: float | None
     cpu_active_ratio: float | None
     gpu_util_sampled_ratio: float | None

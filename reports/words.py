@@ -216,6 +216,7 @@ REASONS = {
     "capture_cut": "the recording ends inside the step",
     "too_few_steps": "too few steps for statistics",
     "no_steps": "no step markers were recorded",
+    "no_common_collectives": "no collective of all ranks was matched reliably",
     "inferred": "steps were inferred from the rhythm of launches",
     "not_sampled": "no samples were taken",
     "mig": "the driver gives no utilization under MIG",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from tracelake.pages import job_pages, query_of, reports_folder, write_pages
 from tracelake.schemas.storage import Folder, StorageFailed
 from tracelake.settings import BadSettings, Settings
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from tracelake.pipelines.lake import Lake
     from tracelake.pipelines.runner import RunResult
     from tracelake.recorder.importers import Imported, ImportOptions, Trace
-    from tracelake.schemas.storage import Storage
 
 Progress = Callable[[str, float], None]
 FACTS = ("project", "user", "family", "instance_type", "cloud_account", "cloud_region", "instance_id", "cloud_job_id")
@@ -183,42 +183,21 @@ def report(
         seconds["Spark start"] = time.monotonic() - clock
         done = _run(settings, session, progress, job_id=job_id, command="report")
         seconds.update(done.seconds)
-        _register(settings, session)
-        page, spent = _page(settings, session, job_id, attempt, out)
-        seconds.update(spent)
-    return page, seconds
+        clock = time.monotonic()
+        ((_, page),) = job_pages(settings, session, [job_id], out, attempt=attempt)
+        seconds["pages"] = time.monotonic() - clock
+        return _told(page), seconds
 
 
-def _page(
-    settings: Settings, session: SparkSession, job_id: str, attempt: int | None, out: Path | None
-) -> tuple[str, dict[str, float]]:
-    from tracelake.reports.checks import checks_data, checks_page
-    from tracelake.reports.data import UnknownJobError, job_data
-    from tracelake.reports.files import checks_file, job_file
-    from tracelake.reports.job import job_page
+def _told(page: str | Exception) -> str:
+    """The page. Raises UserError for a job that is not there, or what went wrong with it."""
+    from tracelake.reports.data import UnknownJobError
 
-    clock = time.monotonic()
-    try:
-        data = job_data(_query(session), job_id, attempt)
-    except UnknownJobError as error:
-        raise UserError(str(error)) from error
-    read = time.monotonic()
-    made_ns = time.time_ns()
-    # The job's page links that of the checks.
-    pages = {
-        checks_file(job_id): checks_page(checks_data(_query(session), job_id), made_ns=made_ns),
-        job_file(job_id): job_page(data, made_ns=made_ns, timeline=_timeline_of(settings, job_id, out)),
-    }
-    written = _write_pages(settings, out, pages)
-    return written[job_file(job_id)], {"read": read - clock, "pages": time.monotonic() - read}
-
-
-def _timeline_of(settings: Settings, job_id: str, out: Path | None) -> str:
-    """The address of the job's timeline from beside it, where one was made."""
-    from tracelake.reports.files import href, timeline_file
-
-    name = timeline_file(job_id)
-    return href(name) if _reports(settings, out).size(name) is not None else ""
+    if isinstance(page, UnknownJobError):
+        raise UserError(str(page)) from page
+    if isinstance(page, Exception):
+        raise page
+    return page
 
 
 def fleet(settings: Settings, *, day: str | None, out: Path | None, progress: Progress) -> tuple[str, dict[str, float]]:
@@ -227,38 +206,48 @@ def fleet(settings: Settings, *, day: str | None, out: Path | None, progress: Pr
     from tracelake.reports.fleet import fleet_page
     from tracelake.reports.fleet_data import NoDayError, fleet_data
 
-    def made(session: SparkSession) -> tuple[str, str]:
+    def made(session: SparkSession) -> dict[str, str]:
         try:
-            data = fleet_data(_query(session), day)
+            data = fleet_data(query_of(session), day)
         except NoDayError as error:
             raise UserError(f"{lake_of(settings).name}: {error}") from error
-        return fleet_file(data.day), fleet_page(data, made_ns=time.time_ns())
+        return {fleet_file(data.day): fleet_page(data, made_ns=time.time_ns())}
 
     return _page_of_all(settings, made, out, progress)
 
 
 def index(settings: Settings, *, out: Path | None, progress: Progress) -> tuple[str, dict[str, float]]:
-    """(page, seconds by stage) of the list of jobs."""
-    from tracelake.reports.files import INDEX_FILE
+    """(page, seconds by stage) of the list of jobs. The page of runs, which it links, lies beside it."""
+    from tracelake.reports.files import INDEX_FILE, RUNS_FILE
     from tracelake.reports.index import index_data, index_page
+    from tracelake.reports.runs import runs_page
+    from tracelake.reports.runs_data import runs_data
 
-    def made(session: SparkSession) -> tuple[str, str]:
-        return INDEX_FILE, index_page(index_data(_query(session)), made_ns=time.time_ns())
+    def made(session: SparkSession) -> dict[str, str]:
+        query, now = query_of(session), time.time_ns()
+        return {
+            RUNS_FILE: runs_page(runs_data(query), made_ns=now),
+            INDEX_FILE: index_page(index_data(query), made_ns=now),
+        }
 
     return _page_of_all(settings, made, out, progress)
 
 
 def _page_of_all(
-    settings: Settings, made: Callable[[SparkSession], tuple[str, str]], out: Path | None, progress: Progress
+    settings: Settings, made: Callable[[SparkSession], dict[str, str]], out: Path | None, progress: Progress
 ) -> tuple[str, dict[str, float]]:
-    """Take in what is new and write a page about all jobs; `made` gives its file and HTML, from the lake's views."""
+    """Take in what is new and write a page about all jobs; `made` gives files and their HTML, from the lake's views.
+
+    The page is the last of them.
+    """
     _check_job(settings, None)
     with _session(settings, "report") as session:
         done = _run(settings, session, progress, command="report")
         clock = time.monotonic()
         lake_of(settings).register(session)
-        name, html = made(session)
-    return _write_pages(settings, out, {name: html})[name], {**done.seconds, "page": time.monotonic() - clock}
+        pages = made(session)
+    page = list(write_pages(settings, out, pages).values())[-1]
+    return page, {**done.seconds, "page": time.monotonic() - clock}
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,38 +283,18 @@ def timeline(
     with _session(settings, "timeline") as session:
         done = _run(settings, session, progress, job_id=job_id, command="timeline")
         clock = time.monotonic()
-        _register(settings, session)
+        lake_of(settings).register_tables(session)
         try:
-            rows = timeline_rows(_query(session), job_id, **asdict(stretch))
+            rows = timeline_rows(query_of(session), job_id, **asdict(stretch))
         except (UnknownJobError, NothingToShowError) as error:
             raise UserError(str(error)) from error
     name = timeline_file(job_id, stretch.part, format_)
-    folder = _reports(settings, out)
+    folder = reports_folder(settings, out)
     if format_ == "perfetto":
         folder.write(name, perfetto(rows), "application/gzip")
     else:
         folder.write(name, timeline_page(rows, made_ns=time.time_ns()).encode(), "text/html; charset=utf-8")
     return folder.url(name), {**done.seconds, "timeline": time.monotonic() - clock}
-
-
-def _reports(settings: Settings, out: Path | None) -> Storage:
-    return Folder(out) if out else settings.storage.below("reports")
-
-
-def _write_pages(settings: Settings, out: Path | None, pages: Mapping[str, str]) -> dict[str, str]:
-    """Where each page lies now, by its file."""
-    folder = _reports(settings, out)
-    for name, html in pages.items():
-        folder.write(name, html.encode(), "text/html; charset=utf-8")
-    return {name: folder.url(name) for name in pages}
-
-
-def _register(settings: Settings, session: SparkSession) -> None:
-    lake_of(settings).register_tables(session)
-
-
-def _query(session: SparkSession) -> Callable[[str], list[dict[str, Any]]]:
-    return lambda text: [row.asDict(recursive=True) for row in session.sql(text).collect()]
 
 
 def sql(settings: Settings, query: str, *, limit: int = 1000) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -353,9 +322,6 @@ def demo(settings: Settings, *, seed: int, scale: float, progress: Progress) -> 
         truth = simulate_fleet(folder, seed=seed, scale=scale)
     with _session(settings, "demo") as session:
         _run(settings, session, lambda now, share: progress(now, 0.05 + 0.75 * share), command="demo")
-        _register(settings, session)
-        pages = []
-        for number, job in enumerate(truth.jobs):
-            progress(f"page of {job.job_id}", 0.8 + 0.2 * number / len(truth.jobs))
-            pages.append((job.job_id, _page(settings, session, job.job_id, None, None)[0]))
-    return pages
+        progress("pages", 0.8)
+        made = job_pages(settings, session, [job.job_id for job in truth.jobs], None)
+        return [(job_id, _told(page)) for job_id, page in made]

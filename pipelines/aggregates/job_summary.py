@@ -5,11 +5,12 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tracelake.pipelines.functions.mfu import mfu_facts, with_mfu
 from tracelake.pipelines.functions.ranks import with_clash
 from tracelake.pipelines.functions.stats import nearest_rank
 from tracelake.pipelines.functions.steps import of_main_step
 from tracelake.pipelines.functions.where import ATTEMPT_KEY, SOURCE_KEY
-from tracelake.pipelines.parameters import METRIC_VERSION
+from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
 
 _LEDGER = (
     "compute_ns",
@@ -36,6 +37,7 @@ def job_summary(
     samples: DataFrame,
     rank_stats: DataFrame,
     step_times: DataFrame,
+    parameters: Parameters = DEFAULT,
 ) -> DataFrame:
     """One row per attempt. A figure whose evidence is missing is NULL; `reasons` names why."""
     joined = _windows(sources, jobs)
@@ -55,6 +57,7 @@ def job_summary(
     for name in ("device_count", "step_count", "uncovered_step_count", "kernel_count", "launch_count", "memop_count",
                  "kernel_sum_ns"):  # fmt: skip
         joined = joined.withColumn(name, F.coalesce(name, F.lit(0)))
+    joined = with_mfu(joined, mfu_facts(jobs, devices, precision_stats, parameters), parameters)
     joined = joined.join(_ranks(sources), ATTEMPT_KEY, "left")
     unsaid = F.when(F.col("straggler_count").isNull(), F.coalesce("stragglers_reason", F.lit("no_comparable_steps")))
     joined = joined.withColumn("stragglers_reason", unsaid)
@@ -153,6 +156,7 @@ def _precision(precision_stats: DataFrame) -> DataFrame:
         F.when(time > 0, F.sum((F.col("precision") != "unknown").cast("int") * F.col("duration_sum_ns")) / time).alias(
             "precision_known_ratio"
         ),
+        F.sum("fp32_product_ns").alias("fp32_product_ns"),
     )
 
 

@@ -7,22 +7,11 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tracelake.pipelines.functions.activity import clipped, closed_steps, device_events
-from tracelake.pipelines.functions.host import matches
-from tracelake.pipelines.functions.intervals import sliced, sweep
+from tracelake.pipelines.functions.activity import closed_steps
+from tracelake.pipelines.functions.ledger import CLASSES, class_sums, live_intervals
 from tracelake.pipelines.functions.where import PLACE, SOURCE_KEY, place
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
 
-# Label of an interval -> column of the first class that is live, in order of precedence.
-_CLASSES = {
-    "comp": "compute_ns",
-    "comm": "exposed_comm_ns",
-    "memcpy": "memcpy_ns",
-    "memset": "memset_ns",
-    "runtime": "runtime_ns",
-    "data_loading": "data_loading_ns",
-    "host_work": "host_work_ns",
-}
 _DEVICE = ("compute_ns", "exposed_comm_ns", "memcpy_ns", "memset_ns")
 _STEP = [*SOURCE_KEY, "step_name", "step_occurrence"]
 
@@ -39,61 +28,21 @@ def step_ledger(
 ) -> DataFrame:
     """Each instant of a step goes to the first live class; the classes and `other_ns` sum to duration_ns.
 
-    Device work of the process's devices is clipped to the step. Runtime calls and annotated host work count on any
-    thread of the process, data loading only on the thread that runs the steps (elsewhere it runs ahead and holds
-    nobody). Steps that a cut capture does not reach, and steps with launches but no device events, have no classes.
+    Device work of the process's devices is clipped to the step. Steps that a cut capture does not reach, and steps
+    with launches but no device events, have no classes.
     """
     steps = closed_steps(annotations, sources)
-    live = _live(sources, annotations, kernels, memops, launches, syncs, parameters)
-    sums = _sums(live, steps, sources)
+    live = live_intervals(annotations, kernels, memops, launches, syncs, parameters)
+    marks = steps.select(place(*SOURCE_KEY), "start_ns", "end_ns", F.col("annotation_id").alias("value"))
+    sums = class_sums(live, marks, sources).withColumnRenamed("value", "annotation_id")
     named = steps.withColumnsRenamed({"name": "step_name", "index": "step_index"}).withColumn(PLACE, place(*SOURCE_KEY))
     launched = step_launches.drop("attempt", "metric_version")
     facts = named.join(sums, [PLACE, "annotation_id"], "left").join(launched, _STEP, "left")
     return _numbered(_judged(facts), sources, annotations).withColumn("metric_version", F.lit(METRIC_VERSION)).select(
         "job_id", "attempt", "source_id", "node_id", "rank", "step_name", "step_index", "step_occurrence", "start_ns",
-        "duration_ns", *_CLASSES.values(), "other_ns", "gpu_time_ns", "launch_count", "status", "reason",
+        "duration_ns", *CLASSES.values(), "other_ns", "gpu_time_ns", "launch_count", "status", "reason",
         "metric_version",
     )  # fmt: skip
-
-
-def _live(
-    sources: DataFrame,
-    annotations: DataFrame,
-    kernels: DataFrame,
-    memops: DataFrame,
-    launches: DataFrame,
-    syncs: DataFrame,
-    parameters: Parameters,
-) -> DataFrame:
-    """Everything that can be live in a step, as (place, label, start_ns, end_ns)."""
-    columns: list[Column | str] = [place(*SOURCE_KEY), "label", "start_ns", "end_ns"]
-    device = device_events(kernels, memops).select(*columns)
-    runtime = F.lit("runtime").alias("label")
-    calls = launches.select(place(*SOURCE_KEY), runtime, "start_ns", "end_ns")
-    waits = syncs.filter("thread_id IS NOT NULL").select(place(*SOURCE_KEY), runtime, "start_ns", "end_ns")
-    host = annotations.filter("side = 'host' AND NOT is_step AND is_closed")
-    threads = annotations.filter("is_step").groupBy(*SOURCE_KEY).agg(F.min("thread_id").alias("step_thread_id"))
-    loads = matches("name", parameters.data_loading_patterns)
-    on_step_thread = F.col("thread_id").eqNullSafe(F.col("step_thread_id"))
-    label = F.when(loads & on_step_thread, F.lit("data_loading")).otherwise(F.lit("host_work"))
-    work = host.join(F.broadcast(threads), SOURCE_KEY).filter(~loads | on_step_thread).withColumn("label", label)
-    return device.unionByName(calls).unionByName(waits).unionByName(work.select(*columns))
-
-
-def _sums(live: DataFrame, steps: DataFrame, windows: DataFrame) -> DataFrame:
-    marks = steps.select(
-        place(*SOURCE_KEY), F.lit("step").alias("label"), "start_ns", "end_ns", F.col("annotation_id").alias("value")
-    )
-    bounds = windows.select(place(*SOURCE_KEY), "window_start_ns", "window_end_ns")
-    inside = clipped(live.withColumn("value", F.lit(None).cast("bigint")), bounds, [PLACE])
-    both = inside.select(*marks.columns).unionByName(marks)
-    stretches = sweep(sliced(both, "start_ns", "end_ns"), [PLACE, "slice"], [*_CLASSES, "step"], told="step")
-    length = F.col("end_ns") - F.col("start_ns")
-    sums, higher = [], F.lit(False)
-    for label, column in _CLASSES.items():
-        sums.append(F.sum(F.when(F.col(label) & ~higher, length).otherwise(0)).alias(column))
-        higher = higher | F.col(label)
-    return stretches.filter("step").groupBy(PLACE, F.col("value").alias("annotation_id")).agg(*sums)
 
 
 def _judged(facts: DataFrame) -> DataFrame:
@@ -107,7 +56,7 @@ def _judged(facts: DataFrame) -> DataFrame:
     known = reason.isNull() | (no_device & (status == "complete"))
     classes = {
         name: F.when(known & (~no_device if name in _DEVICE else F.lit(True)), F.coalesce(name, F.lit(0)))
-        for name in _CLASSES.values()
+        for name in CLASSES.values()
     }
     parts = [F.coalesce(part, F.lit(0)) for part in classes.values()]
     total: Column = F.when(known, reduce(lambda a, b: a + b, parts))

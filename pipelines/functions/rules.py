@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.evidence import reference
+from tracelake.pipelines.functions.products import is_fp32_product
 from tracelake.pipelines.functions.redone import redone_of
 from tracelake.pipelines.functions.remedies import remedy
 from tracelake.pipelines.functions.usual import CLASSES
@@ -127,7 +128,7 @@ def usual_step(spent: DataFrame, kernel_stats: DataFrame, parameters: Parameters
 
 def fp32_products(kernel_stats: DataFrame, parameters: Parameters) -> DataFrame:
     """Matrix products and convolutions in fp32 outside tensor cores. All of their time is at stake, not all is won."""
-    slow = F.col("kernel_class").isin("gemm", "conv") & (F.col("precision") == "fp32") & ~F.col("is_tensor_core")
+    slow = is_fp32_product()
     of_one = F.concat(F.col("short_name"), F.lit(" duration_sum_ns "), F.col("duration_sum_ns").cast("string"))
     compute = kernel_stats.filter("kernel_class <> 'communication'").withColumn(
         "said", F.when(slow, reference("aggregates.kernel_stats", of_one, *ATTEMPT_KEY, "name"))
@@ -140,7 +141,10 @@ def fp32_products(kernel_stats: DataFrame, parameters: Parameters) -> DataFrame:
     )  # fmt: skip
     share = F.col("lost_ns") / F.col("all_ns")
     rows = found.withColumn("share", share).filter(share >= parameters.finding_min_ratio)
-    title = F.concat(_percent("share"), F.lit(" of compute kernel time are fp32 products without tensor cores"))
+    title = F.concat(
+        _percent("share"), F.lit(" of compute kernel time are fp32 products without tensor cores: "),
+        F.format_number(F.col("lost_ns") / 1e9, 3), F.lit(" s that could run as tf32 or bf16"),
+    )  # fmt: skip
     evidence = F.transform("shown", lambda each: each["said"])
     return _finding(
         rows.withColumns({"evidence": evidence, "cause": F.lit("precision")}),

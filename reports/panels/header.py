@@ -119,6 +119,7 @@ def key_figures(data: JobData) -> str:
         _overlap(data),
         _step(data),
         _coverage(data),
+        *_mfu(data),
     )
     return f'<dl class="kf" id="figures" aria-label="Key figures">{"".join(x.html() for x in figures)}</dl>'
 
@@ -184,6 +185,15 @@ def _coverage(data: JobData) -> _Figure:
     over = [d.launch_coverage_ratio for d in data.devices if d.launch_coverage_ratio is not None]
     note = f"lowest {f.percent(min(over))}; limit 95{f.NBSP}%" if over else f"limit 95{f.NBSP}%"
     return _Figure("Launch coverage", "launch-coverage", f.percent(ratio), note, (0, ratio, 0.95))
+
+
+def _mfu(data: JobData) -> tuple[_Figure, ...]:
+    """Few jobs tell their FLOPs: where they are unknown there is no figure."""
+    s = data.summary
+    if s.mfu_ratio is None or s.achieved_flops_per_s is None or s.peak_flops_per_s is None:
+        return ()
+    note = f"{f.flops(s.achieved_flops_per_s)} of {f.flops(s.peak_flops_per_s)} per device"
+    return (_Figure("MFU", "mfu", f.percent(s.mfu_ratio), note, (0, s.mfu_ratio, s.mfu_ratio)),)
 
 
 def active_time(data: JobData) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from tracelake.reports import format as f
-from tracelake.reports.cause_rows import RankExcess, RankStat, Straggler, WhatIf
+from tracelake.reports.cause_rows import PathShare, RankExcess, RankStat, Straggler, WhatIf
 from tracelake.reports.charts import Chart, Values
 from tracelake.reports.charts_causes import EXCESS_EDGES, excess_map
 from tracelake.reports.data import JobData
 from tracelake.reports.html import data_table, pill, state, table, term, text
 from tracelake.reports.names import label
 from tracelake.reports.page import Panel
-from tracelake.reports.panels.shared import count, percent, time
+from tracelake.reports.panels.shared import count, percent, share, time
 from tracelake.reports.read_causes import MAX_RANKS
-from tracelake.reports.words import CAUSE_WORDS, SCENARIOS, reason
+from tracelake.reports.words import CAUSE_WORDS, SCENARIOS, STEP, reason
 
 _TITLE = "Ranks"
 _DEFINITION = '<a class="btn" href="#def-own-work">Definition</a>'
@@ -57,6 +57,7 @@ def _ranks(data: JobData, ranks: tuple[RankStat, ...]) -> Panel:
     elif code:
         lead = " What the chart shows is a lead, not a verdict." if excess else ""
         body += state("Verdict withheld", f"{reason(code).capitalize()}.{lead}", code)
+    body += _path(data.causes.path)
     more = f" The {MAX_RANKS} ranks with the largest excess." if len(ranks) == MAX_RANKS else ""
     foot = f"Own work above the peers' in the same step; of each run of steps the largest.{more}" if excess else ""
     return Panel("ranks", _TITLE, _say(slow, ranks, code), body, "", _DEFINITION, foot, chart)
@@ -119,6 +120,27 @@ def _slow(s: Straggler) -> list[str]:
         f.duration(s.cause_excess_ns) if s.cause_excess_ns is not None else "–",
         f.count(s.step_count),
     ]
+
+
+def _path(rows: tuple[PathShare, ...]) -> str:
+    """Which ranks the critical path lies on, and what it is made of there."""
+    held = [row for row in rows if row.rank is not None and row.duration_ns]
+    if not held:
+        code = next((row.reason for row in rows if row.reason), None)
+        return f'<p class="foot">No critical path over the ranks: {text(reason(code))}.</p>' if code else ""
+    head = (
+        term("Critical path on", "critical-path"),
+        "#Time",
+        "#Of the path",
+        *(f"#.{p.word.capitalize()}" for p in STEP),
+    )
+    return table(head, map(_path_row, held))
+
+
+def _path_row(p: PathShare) -> list[str]:
+    parts = [getattr(p, part.column) for part in STEP]
+    known = [share(ns, p.duration_ns or 0) if ns is not None else "–" for ns in parts]
+    return [f"rank {p.rank}", f.duration(p.duration_ns or 0), share(p.duration_ns or 0, p.path_ns or 0), *known]
 
 
 def _what_if(rows: tuple[WhatIf, ...]) -> Panel:

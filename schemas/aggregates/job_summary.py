@@ -1,7 +1,9 @@
 """One row per attempt with the figures that a page opens with."""
 
 from tracelake.schemas.columns import ATTEMPT, JOB_ID, METRIC_VERSION, count, duration, ns, ratio, text
-from tracelake.schemas.model import Column, Identity, Table, Type
+from tracelake.schemas.model import Column, Identity, Table, Type, one_of
+
+MFU_REASONS = ("flops_unknown", "no_steps", "precision_unknown", "peak_unknown", "flops_exceed_peak")
 
 TABLE = Table(
     name="aggregates.job_summary",
@@ -51,6 +53,21 @@ TABLE = Table(
         ratio("launch_coverage_ratio", "Launch coverage over all windows."),
         ratio("tensor_core_ratio", "Share of compute kernel time in kernels that use tensor cores."),
         ratio("precision_known_ratio", "Share of compute kernel time whose precision is known."),
+        duration("fp32_product_ns", "Kernel time of fp32 products outside tensor cores, summed.", nullable=True),
+        Column(
+            "achieved_flops_per_s", Type.DOUBLE, "What the mean device computes; NULL where unknown.", nullable=True
+        ),
+        text(
+            "flops_source",
+            "Who tells its FLOPs: told by the job, or shapes of operators.",
+            nullable=True,
+            checks=(one_of("told", "shapes"),),
+        ),
+        Column(
+            "peak_flops_per_s", Type.DOUBLE, "What it could at most, in the precision of most products.", nullable=True
+        ),
+        ratio("mfu_ratio", "The first over the second."),
+        text("mfu_reason", "Why there is no mfu_ratio.", nullable=True, checks=(one_of(*MFU_REASONS),)),
         ratio("cpu_util_ratio", "Mean over nodes of the mean over their valid samples."),
         ratio("cpu_active_ratio", "Valid samples of CPU utilization above 0 over valid samples."),
         ratio("gpu_util_sampled_ratio", "Mean of valid samples of the driver's utilization."),
@@ -77,5 +94,6 @@ TABLE = Table(
         Identity(
             "parts_sum_to_device_time", "compute_ns + exposed_comm_ns + exposed_mem_ns + idle_ns = device_time_ns"
         ),
+        Identity("mfu_or_reason", "(mfu_ratio IS NULL) = (mfu_reason IS NOT NULL)"),
     ),
 )

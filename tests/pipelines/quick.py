@@ -21,7 +21,7 @@ CAUSES = (
     *LAST,
     *_named(
         "clock_alignment", "collective_matches", "collective_waits", "idle_causes", "outlier_steps", "step_samples",
-        "stragglers",
+        "stragglers", "critical_path",
     ),
 )  # fmt: skip
 """Tables of causes, but for those that job_summary rests on."""

@@ -187,6 +187,29 @@ def test_the_parts_of_a_step_add_up(rows: Callable[..., DataFrame], ask: Ask) ->
     assert sum(parts) == row["duration_ms"] == 36
 
 
+def test_what_bounds_a_step(rows: Callable[..., DataFrame], ask: Ask) -> None:
+    path = table("aggregates.critical_path")
+
+    def segment(number: int, rank: int, compute: int | None, other: int, **more: Any) -> dict[str, Any]:
+        sum_ = None if compute is None else other
+        return {"job_id": "j", "segment_number": number, "source_id": "s", "rank": rank, "other_ns": sum_,
+                "compute_ns": compute, "duration_ns": (compute or 0) + other, **more}  # fmt: skip
+
+    (known, without) = ask("v_critical_path", (path, rows(
+        path,
+        segment(0, 0, 3_000_000, 2_000_000),
+        segment(1, 1, 1_000_000, 1_000_000),
+        segment(2, 0, None, 3_000_000, reason="uncovered"),
+        {"job_id": "without", "reason": "rank_missing", "source_id": None, "rank": None},
+    )))  # fmt: skip
+    assert (known["segment_count"], known["duration_ms"], known["reason"]) == (3, 10, "uncovered")
+    assert (known["compute_ratio"], known["other_ratio"], known["bound_by"]) == (4 / 7, 3 / 7, "compute")
+    assert (known["critical_rank"], known["critical_rank_ratio"]) == (0, 0.8)
+    names = ("duration_ms", "compute_ratio", "bound_by", "critical_rank", "critical_rank_ratio")
+    assert [without[name] for name in names] == [None] * len(names)
+    assert (without["segment_count"], without["reason"]) == (0, "rank_missing")
+
+
 def test_a_device_shows_its_windows_together(rows: Callable[..., DataFrame], ask: Ask) -> None:
     ledger, devices = table("aggregates.device_ledger"), table("normalized.devices")
     (row,) = ask(

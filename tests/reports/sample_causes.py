@@ -13,6 +13,7 @@ from tracelake.reports.cause_rows import (
     CollectiveWait,
     DeviceSamples,
     OutlierStep,
+    PathShare,
     RankExcess,
     RankStat,
     Straggler,
@@ -68,8 +69,15 @@ def dlrm() -> Causes:
             RankStat(r, None, 1, (12 + r) * MS, (r - 3) * MS, (r - 3) / 15, None, None, "too_few_steps")
             for r in range(8)
         ),
+        path=tuple(
+            PathShare(rank, 1, ns * US, 13_311 * US, *(part * US for part in parts), None)
+            for rank, ns, *parts in (
+                (7, 7_831, 431, 118, 15, 735, 1_243, 5_223, 66), (4, 3_120, 450, 69, 0, 501, 0, 2_006, 94),
+                (5, 2_360, 216, 30, 5, 365, 0, 1_744, 0),
+            )
+        ),
         clocks=(Clocks("same_host", None, 8, 0, 0),),
-    )
+    )  # fmt: skip
 
 
 def ideal(steps: int, names: str, durations: list[int], median: int) -> Causes:
@@ -114,6 +122,7 @@ def ideal(steps: int, names: str, durations: list[int], median: int) -> Causes:
             for r in range(8) for at in range(0, steps, 10)
         ),
         stragglers=(Straggler(5, "node-5", "rank", 0.25, 25 * MS, steps * 8 * 25 * MS, steps, "throttled", 24 * MS),),
+        path=(PathShare(None, steps, *(None,) * 9, "no_common_collectives"),),
         what_if=(
             WhatIf("rank_as_peers", "5", steps, steps * 125 * MS, steps * 100 * MS, 0.2, "The others do the same."),
             WhatIf("communication_hidden", "*", steps, steps * 125 * MS, steps * 118 * MS, 0.056, "No new conflict."),

@@ -9,9 +9,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import sample_data
 
-from tracelake.reports import cause_rows, metric_rows, read, read_causes, record_rows, sql
-from tracelake.reports.data import UnknownJobError, job_data
+from tracelake.reports import cause_rows, metric_rows, read, read_causes, read_steps, record_rows, sql
+from tracelake.reports.cause_rows import RankStat
+from tracelake.reports.checks import checks_data
+from tracelake.reports.data import TABLES, TABLES_OF_ALL, Chosen, UnknownJobError, choose, job_data, jobs_data
 from tracelake.schemas import catalog
 
 _TYPES = [
@@ -47,17 +50,43 @@ def _functions(module: ModuleType) -> list[tuple[str, Any]]:
     return [(n, f) for n, f in inspect.getmembers(module, inspect.isfunction) if f.__module__ == module.__name__]
 
 
-def test_every_list_is_bounded() -> None:
-    """Each query of a list ends in a LIMIT, groups by a column of few values, or is one row."""
-    asked: list[str] = []
+class Asked(list[str]):
+    """The texts of queries, which find nothing."""
 
-    def query(text: str) -> list[dict[str, Any]]:
-        asked.append(text)
+    def __call__(self, text: str) -> list[dict[str, Any]]:
+        self.append(text)
         return []
 
-    for name, function in (*_functions(read), *_functions(read_causes)):
+
+def test_every_list_is_bounded() -> None:
+    """Each query of a list keeps so many rows of each job, one per class, or one row."""
+    asked = Asked()
+    for name, function in (*_functions(read), *_functions(read_causes), *_functions(read_steps)):
         parameters = list(inspect.signature(function).parameters)
-        if parameters[:2] == ["query", "here"] and len(parameters) == 2:
-            asked.clear()
-            function(query, "true")
-            assert re.search(r"LIMIT \d+|GROUP BY kernel_class", asked[-1]), name
+        if parameters[:1] == ["query"] and len(parameters) == 2:
+            function(asked, "true")
+            assert re.search(r" WHERE place <= \d+$", asked[-1]), name
+
+
+def test_the_tables_that_pages_read_are_those_named() -> None:
+    """Pages see no others; the named ones are looked for before any page is read."""
+    job, asked = sample_data.dlrm(), Asked()
+    job_id = job.job.job_id
+    choose(asked, [job_id])
+    assert _read_tables(asked) == {_bare(name) for name in TABLES_OF_ALL}
+    asked.clear()
+    jobs_data(asked, [Chosen(job.job, job.summary, None)])
+    checks_data(asked, [job])
+    read_causes.collective_waits(asked, "true")
+    ranks = {job_id: (RankStat(0, None, 1, 1, None, None, None, None, None),)}
+    read_causes.rank_excess(asked, "true", {job_id: job.step_groups[0]}, ranks)
+    assert _read_tables(asked) == {_bare(name) for name in TABLES}
+    assert {*TABLES, *TABLES_OF_ALL} <= set(catalog.tables())
+
+
+def _bare(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _read_tables(texts: list[str]) -> set[str]:
+    return {found for text in texts for found in re.findall(r"\b(?:FROM|JOIN) (\w+)", text)} - {"VALUES"}

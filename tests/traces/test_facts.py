@@ -163,6 +163,17 @@ def test_the_dlrm_job_waits_for_whom_the_index_names(taken: Taken) -> None:
     assert (summary["straggler_count"], summary["stragglers_reason"]) == (None, "too_few_steps")
 
 
+def test_the_dlrm_jobs_path_goes_from_each_collective_to_who_came_last_to_the_next(taken: Taken) -> None:
+    path = taken.table("aggregates.critical_path").filter("job_id = 'dlrm'").orderBy("segment_number").collect()
+    assert [row["rank"] for row in path] == [7, 7, 7, 7, 7, 5, 5, 4, 4]
+    assert [row["match_number"] for row in path] == [*range(8), None]
+    # From the start of rank 7's step to the end of rank 4's, but for some microseconds at which two ranks leave.
+    assert path[0]["start_ns"] == 1694128201428718000
+    assert path[-1]["start_ns"] + path[-1]["duration_ns"] == 1694128201442028000
+    assert sum(row["duration_ns"] for row in path) == 13_311_000
+    assert all(row["duration_ns"] >= row["exposed_comm_ns"] + row["compute_ns"] for row in path)
+
+
 def test_files_of_one_rank_have_no_numbers_across_ranks(taken: Taken) -> None:
     alone = "job_id <> 'dlrm'"
     waits = taken.table("aggregates.collective_waits").filter(alone)
@@ -171,6 +182,8 @@ def test_files_of_one_rank_have_no_numbers_across_ranks(taken: Taken) -> None:
     assert taken.table("aggregates.clock_alignment").filter(f"{alone} AND method = 'collective_ends'").count() == 0
     assert taken.table("aggregates.stragglers").count() == 0
     assert taken.table("aggregates.job_summary").filter("stragglers_reason IS NULL").count() == 0
+    path = taken.table("aggregates.critical_path").filter(alone)
+    assert path.filter("match_group IS NOT NULL").count() == 0
 
 
 def test_the_dlrm_job_rank_by_rank(taken: Taken) -> None:
@@ -185,6 +198,35 @@ def test_the_dlrm_job_rank_by_rank(taken: Taken) -> None:
     }
     for rank, step, busy, sum_ in DLRM:
         assert (step_ns[rank], busy_ns[rank], comm[rank]) == (step * 1000, busy * 1000, (8, sum_ * 1000)), rank
+
+
+PRODUCTS = {"aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1}
+"""Operators, and which argument is the first factor."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kineto/hta/trace_diff__test__test.json.gz",
+        "kineto/tracelens/h100__gaunernst_bert-small-uncased__1016001.json.gz",
+        "kineto/tracelens/h100__Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz",
+    ],
+)
+def test_the_flops_of_matrix_products_are_those_of_a_recount(taken: Taken, traces: Path, name: str) -> None:
+    stats = taken.table("aggregates.precision_stats").filter(F.col("job_id") == name)
+    (told,) = stats.agg(F.sum("flops").cast("bigint")).collect()
+    events = json.loads(gzip.decompress((traces / name).read_bytes()))["traceEvents"]
+    recounted = 0
+    for event in events:
+        if event.get("cat") == "cpu_op" and event["name"] in PRODUCTS:
+            first = PRODUCTS[event["name"]]
+            *batch, rows, inner = event["args"]["Input Dims"][first]
+            recounted += 2 * rows * inner * event["args"]["Input Dims"][first + 1][-1] * (batch or [1])[0]
+    assert told[0] == recounted > 0
+    (summary,) = taken.table("aggregates.job_summary").filter(F.col("job_id") == name).collect()
+    # Attention and convolutions do not tell theirs.
+    assert (summary["mfu_ratio"], summary["mfu_reason"]) == (None, "flops_unknown")
+    assert summary["peak_flops_per_s"] == (15.7e12 if "trace_diff" in name else 989.4e12)
 
 
 def test_ledgers_sum_to_their_windows(taken: Taken) -> None:

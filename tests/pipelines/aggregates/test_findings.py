@@ -125,7 +125,8 @@ STORIES: dict[str, Story] = {
                              ("hgemm", "gemm", "fp16", True, 50, 3), ("add", "elementwise", "fp32", False, 10, 3),
                              ("nccl", "communication", "fp32", False, 900, 3)),
         expect=[{"rule": "precision", "cause": "precision", "severity": "info", "lost_ns": 40 * MS,
-                 "title": "40.0 % of compute kernel time are fp32 products without tensor cores"}],
+                 "title": "40.0 % of compute kernel time are fp32 products without tensor cores: 0.040 s that could "
+                          "run as tf32 or bf16"}],
     ),
     "tf32 products on tensor cores are none": story(
         kernel_stats=kernels(("sgemm", "gemm", "tf32", True, 30, 3), ("tgemm", "gemm", "fp32", True, 30, 3)), expect=[],

@@ -190,6 +190,91 @@ STEPS = {
     ),
 }
 
+A100 = {"device_id": "d", "name": "NVIDIA A100-SXM4-40GB"}
+BF16 = {"kernel_class": "gemm", "precision": "bf16", "is_tensor_core": True, "precision_source": "name"}
+S = 1_000_000_000
+
+
+def math(duration: int, known: int = 0, flops: float | None = None, **more: Any) -> Row:
+    return {**BF16, "duration_sum_ns": duration, "flops_known_ns": known, "flops": flops, **more}
+
+
+def told(text: str, where: str = "hyperparameters") -> list[Row]:
+    return [{where: {"model_flops_per_step": text}, "world_size": 4}]
+
+
+def unknown(reason: str) -> Row:
+    return {"mfu_ratio": None, "mfu_reason": reason}
+
+
+TEN_SECONDS = [step(0, 10 * S)]
+FLOPS = {
+    "what the job tells counts over its median step, shared by all ranks": one(
+        {"achieved_flops_per_s": 1e14, "flops_source": "told", "peak_flops_per_s": 312e12, "mfu_ratio": 1e14 / 312e12,
+         "mfu_reason": None},
+        jobs=told("4e15"), devices=[A100], precision_stats=[math(100)], step_ledger=TEN_SECONDS,
+    ),
+    "a tag tells as well": one(
+        {"achieved_flops_per_s": 1e14, "mfu_reason": None},
+        jobs=told("4000000000000000", "tags"), devices=[A100], precision_stats=[math(100)], step_ledger=TEN_SECONDS,
+    ),
+    "without, shapes of almost all products tell, over the recorded time of the devices": one(
+        {"achieved_flops_per_s": 3e12, "flops_source": "shapes", "mfu_ratio": 3e12 / 312e12, "mfu_reason": None},
+        devices=[A100], device_ledger=[ledger(2 * S, 2 * S, 0, 0, 0, 0, 0, 0)],
+        precision_stats=[math(95, 95, 6e12), math(5, kernel_class="attention"), math(900, kernel_class="norm")],
+    ),
+    "shapes of some products tell too little": one(
+        {"achieved_flops_per_s": None, "flops_source": None, "peak_flops_per_s": 312e12, **unknown("flops_unknown")},
+        devices=[A100], device_ledger=[ledger(2 * S, 2 * S, 0, 0, 0, 0, 0, 0)],
+        precision_stats=[math(94, 94, 6e12), math(6, kernel_class="conv")],
+    ),
+    "and of a withheld window they have no time": one(
+        unknown("flops_unknown"), devices=[A100], precision_stats=[math(100, 100, 6e12)],
+        device_ledger=[ledger(2 * S, 2 * S, 0, 0, 0, 0, 0, 0), ledger(9, reason=LOW, source_id="t")],
+    ),
+    "more than a device can is not shown": one(
+        {"achieved_flops_per_s": None, **unknown("flops_exceed_peak")},
+        jobs=told("4e16"), devices=[A100], precision_stats=[math(100)], step_ledger=TEN_SECONDS,
+    ),
+    "the peak is that of most products' precision": one(
+        {"peak_flops_per_s": 156e12, "mfu_ratio": 1e14 / 156e12}, jobs=told("4e15"), devices=[A100],
+        precision_stats=[math(100), math(200, precision="fp32"), math(900, precision="fp16", kernel_class="copy")],
+        step_ledger=TEN_SECONDS,
+    ),
+    "devices of two kinds have the mean of both": one(
+        {"peak_flops_per_s": (312e12 + 989.4e12) / 2}, jobs=told("4e15"), precision_stats=[math(100)],
+        devices=[A100, A100 | {"source_id": "t"}, {"device_id": "e", "name": "NVIDIA H100 80GB HBM3"}],
+        step_ledger=TEN_SECONDS,
+    ),
+    "a device that conf does not name has no peak, and neither have all together": one(
+        {"peak_flops_per_s": None, "achieved_flops_per_s": 1e14, **unknown("peak_unknown")}, jobs=told("4e15"),
+        devices=[A100, {"device_id": "e", "name": "AMD Instinct MI300X"}], precision_stats=[math(100)],
+        step_ledger=TEN_SECONDS,
+    ),
+    "neither has a part of a device": one(
+        unknown("peak_unknown"), jobs=told("4e15"), devices=[A100 | {"name": "NVIDIA A100-SXM4-40GB MIG 3g.20gb"}],
+        precision_stats=[math(100)], step_ledger=TEN_SECONDS,
+    ),
+    "a type that the device does not take has no peak": one(
+        unknown("peak_unknown"), jobs=told("4e15"), devices=[A100], precision_stats=[math(100, precision="fp8")],
+        step_ledger=TEN_SECONDS,
+    ),
+    "products of unknown precision have none": one(
+        unknown("precision_unknown"), jobs=told("4e15"), devices=[A100],
+        precision_stats=[math(100, precision="unknown")], step_ledger=TEN_SECONDS,
+    ),
+    "what the job tells of a step needs steps": one(
+        unknown("no_steps"), jobs=told("4e15"), devices=[A100], precision_stats=[math(100, 100, 6e12)],
+    ),
+    "what is no number tells nothing": one(
+        unknown("flops_unknown"), jobs=told("lots"), devices=[A100], step_ledger=TEN_SECONDS
+    ),
+    "without devices nothing is known": one(unknown("flops_unknown")),
+    "fp32 products are summed": one(
+        {"fp32_product_ns": 30}, precision_stats=[math(10, fp32_product_ns=10), math(20, fp32_product_ns=20, attempt=0)]
+    ),
+}  # fmt: skip
+
 SUMS = {
     "kernels, launches and copies add up over their names": one(
         {"kernel_count": 5, "kernel_sum_ns": 70, "launch_count": 9, "launch_coverage_ratio": 0.75, "memop_count": 4},
@@ -222,7 +307,7 @@ SUMS = {
     ),
 }  # fmt: skip
 
-STORIES = {**WINDOWS, **LEDGER, **RANKS, **STEPS, **SUMS}
+STORIES = {**WINDOWS, **LEDGER, **RANKS, **STEPS, **FLOPS, **SUMS}
 
 
 @pytest.fixture(scope="module")
