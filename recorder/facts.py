@@ -12,6 +12,7 @@ from typing import Any
 from tracelake.recorder.redact import hide_map
 from tracelake.recorder.samplers.clock import pair
 
+_WANDB = (("RUN_ID", "id"), ("PROJECT", "project"), ("ENTITY", "entity"))
 _FRAMEWORKS = (("torch", "PyTorch"), ("tensorflow", "TensorFlow"), ("jax", "JAX"))
 
 
@@ -31,11 +32,26 @@ def clock_offset_ns() -> int:
 def current() -> dict[str, Any]:
     """{framework, tags} as far as they are known by now."""
     named = [f"{name} {_version(module)}" for module, name in _FRAMEWORKS if module in sys.modules]
-    tags = {}
+    return {"framework": ", ".join(named) or None, "tags": {**_wandb_run(), **_mlflow_run(), **_given}}
+
+
+def _wandb_run() -> dict[str, str]:
+    """Which run of Weights & Biases the script opened."""
     run = getattr(sys.modules.get("wandb"), "run", None)
-    if run is not None and isinstance(getattr(run, "id", None), str):
-        tags["WANDB_RUN_ID"] = run.id
-    return {"framework": ", ".join(named) or None, "tags": {**tags, **_given}}
+    found = {f"WANDB_{name}": getattr(run, attribute, None) for name, attribute in _WANDB}
+    return hide_map({name: value for name, value in found.items() if isinstance(value, str) and value})
+
+
+def _mlflow_run() -> dict[str, str]:
+    """The run that the script opened in MLflow, in whichever thread; the outermost, as nested ones are parts of it.
+
+    Only MLflow's own record of it tells without asking its server. It is no public name, so it may be anything.
+    """
+    record = getattr(sys.modules.get("mlflow.tracking.fluent"), "_active_run_stack", None)
+    stacks: object = getattr(record, "get_all_thread_values", dict)()
+    runs = [s[0] for s in stacks.values() if isinstance(s, list) and s] if isinstance(stacks, dict) else []
+    run_id = getattr(getattr(runs[0], "info", None), "run_id", None) if runs else None
+    return hide_map({"MLFLOW_RUN_ID": run_id}) if isinstance(run_id, str) else {}
 
 
 _given: dict[str, str] = {}

@@ -10,10 +10,11 @@ from typing import Any
 
 import tomllib
 
+from tracelake.reports.publish.settings import PublishSettings
 from tracelake.schemas.bucket import S3Options, storage_at
 from tracelake.schemas.storage import Storage
 
-_TABLES = ("lake", "s3", "spark", "parameters", "retention")
+_TABLES = ("lake", "s3", "spark", "parameters", "retention", "publish")
 _LAKE = ("path", "wait_seconds")
 
 
@@ -23,7 +24,8 @@ class BadSettings(ValueError):
 
 @dataclass(frozen=True)
 class Settings:
-    """What every command takes: where the lake is, how Spark runs, thresholds that differ, how long data stays."""
+    """What every command takes: where the lake is, how Spark runs, thresholds that differ, how long data stays, and
+    where links go."""
 
     lake: Path | str = "lake"
     """A folder, or s3://bucket/prefix."""
@@ -33,6 +35,7 @@ class Settings:
     s3: S3Options = field(default_factory=S3Options)
     wait_seconds: float | None = None
     """How long a writer waits for another to end; None is as long as it takes."""
+    publish: PublishSettings = field(default_factory=PublishSettings)
 
     @cached_property
     def storage(self) -> Storage:
@@ -52,6 +55,7 @@ def load(conf: Path | None, lake: Path | str | None) -> Settings:
     settings = Settings(
         str(lake or place.get("path", "lake")), spark, raw.get("parameters", {}), raw.get("retention", {}),
         _s3(raw.get("s3", {}), conf), _wait_seconds(place.get("wait_seconds"), conf),
+        _publish(raw.get("publish", {}), conf),
     )  # fmt: skip
     try:
         settings.storage  # noqa: B018 -- a location that cannot be is said at once
@@ -65,6 +69,13 @@ def _s3(given: Mapping[str, Any], conf: Path | None) -> S3Options:
         return S3Options.from_mapping(given)
     except ValueError as error:
         raise BadSettings(f"{conf}: [s3]: {error}") from error
+
+
+def _publish(given: Mapping[str, Any], conf: Path | None) -> PublishSettings:
+    try:
+        return PublishSettings.from_mapping(given)
+    except ValueError as error:
+        raise BadSettings(f"{conf}: {error}") from error
 
 
 def _wait_seconds(given: Any, conf: Path | None) -> float | None:

@@ -21,6 +21,7 @@ from tracelake.recorder.importers.events import Loss, NotATrace, TraceReader
 from tracelake.recorder.importers.kineto import KinetoSorter, Sorted, Span
 from tracelake.recorder.importers.known import cuts_of, known_files, twin
 from tracelake.recorder.importers.processes import DEVICE_ONLY, Processes, assign
+from tracelake.recorder.redact import hide, hide_map
 from tracelake.recorder.segments import SourceWriter, Staging, local_lake
 from tracelake.schemas.catalog import table
 from tracelake.schemas.manifest import RAW_FOLDER, raw_root
@@ -281,7 +282,8 @@ def _host_span(trace: _Trace, process: int | None, several: bool) -> Span:
 def _source_rows(
     trace: _Trace, writer: SourceWriter, process: int | None, sources: int, status: str, rows: Mapping[str, int]
 ) -> pa.Table:
-    header, options, facts = trace.reader.header, trace.options, trace.options.facts
+    header, options = trace.reader.header, trace.options
+    facts = {name: hide(value) for name, value in options.facts.items()}
     world = header.get("distributedInfo")
     world = world if isinstance(world, dict) else {}
     rank = options.rank if options.rank is not None else whole(world.get("rank"))
@@ -307,7 +309,7 @@ def _source_rows(
         "framework": "PyTorch",
         "devices": json.dumps(_devices(header)),
         "hyperparameters": [],
-        "tags": [*options.tags.items(), *_header_tags(header)],
+        "tags": [*hide_map({**options.tags, **_header_tags(header)}).items()],
         "host_start_ns": host.start,
         "host_end_ns": host.end,
         "status": status,
@@ -330,11 +332,11 @@ def _text(value: object) -> str | None:
     return str(value) if value not in (None, "") else None
 
 
-def _header_tags(header: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _header_tags(header: Mapping[str, Any]) -> dict[str, str]:
     named = ("trace_id", "traceName", "backend", "cuda_runtime_version", "hip_runtime_version", "cupti_version")
     world = header.get("distributedInfo")
     fields = {**header, **(world if isinstance(world, dict) else {})}
-    return [(f"kineto.{name}", str(fields[name])) for name in named if fields.get(name) not in (None, "")]
+    return {f"kineto.{name}": str(fields[name]) for name in named if fields.get(name) not in (None, "")}
 
 
 def _devices(header: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -15,7 +15,11 @@ from typer.testing import CliRunner
 
 from tracelake import commands
 from tracelake.cli import app
+from tracelake.pipelines import deliveries
+from tracelake.pipelines.lake import Lake
 from tracelake.schemas.catalog import table, tables
+from tracelake.schemas.operations.deliveries import TABLE as DELIVERIES
+from tracelake.schemas.render.rows import filled
 
 RUNNER = CliRunner()
 TS = 1_700_000_000_000_000
@@ -101,6 +105,9 @@ def test_maintain_says_what_it_did(lake: Path, tmp_path: Path) -> None:
 
 
 def test_a_deleted_job_can_be_imported_again(lake: Path, trace: Path, spark: SparkSession) -> None:
+    told = {"job_id": "faulty", "target": "webhook", "state": "delivered"}
+    values = filled(DELIVERIES, told)
+    deliveries.record(Lake(lake), spark, [dict(zip(DELIVERIES.column_names, values, strict=True))])
     assert "no job other in" in _says(lake, "delete-job", "other", "--yes", code=1)
     assert RUNNER.invoke(app, ["delete-job", "faulty", "--lake", str(lake)], input="n\n").exit_code == 1
     assert "faulty: " in _says(lake, "delete-job", "faulty", "--yes")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tracelake.pipelines.parameters import Parameters
+from tracelake.reports.publish.settings import MlflowOptions, WandbOptions, WebhookOptions
 from tracelake.schemas.bucket import Bucket, S3Options
 from tracelake.schemas.storage import Folder
 from tracelake.settings import BadSettings, load
@@ -18,7 +19,19 @@ def test_the_conf_of_the_repository_holds_the_defaults() -> None:
     found, defaults = load(ROOT / "conf" / "tracelake.toml", None), load(None, None)
     assert Path(found.lake) == Path(defaults.lake)
     assert (found.s3, found.wait_seconds, found.spark, found.retention) == (S3Options(), None, {}, {})
+    assert found.publish == defaults.publish
     assert isinstance(found.storage, Folder)
+
+
+def test_targets_are_set_up_by_their_tables(tmp_path: Path) -> None:
+    """As the file of the repository shows them, with its defaults."""
+    shown = (ROOT / "conf" / "tracelake.toml").read_text().partition("# [publish.mlflow]")
+    lines = [line.removeprefix("# ") for line in f"{shown[1]}{shown[2]}".splitlines()]
+    (tmp_path / "c.toml").write_text("\n".join(line for line in lines if not line.startswith("url_env")))
+    found = load(tmp_path / "c.toml", None).publish
+    assert found.mlflow == MlflowOptions("http://mlflow.example.org:5000")
+    assert found.wandb == WandbOptions()
+    assert found.webhook == WebhookOptions("https://example.org/hook")
 
 
 def test_a_bucket_of_another_server(tmp_path: Path) -> None:
@@ -43,6 +56,8 @@ def test_a_bucket_of_another_server(tmp_path: Path) -> None:
         ('[lake]\nwhere = "x"', r"\[lake\]: no setting where; there are path, wait_seconds"),
         ('[lake]\npath = "gs://bucket"', "gs://bucket: give a folder or s3://bucket/prefix"),
         ("[lakes]", r"no table \[lakes\]"),
+        ("[publish.mlflow]", r"s3\.toml: \[publish\.mlflow\]: set tracking_uri"),
+        ('[publish]\nurl = "x"', r"\[publish\]: no setting url; there are base_url"),
     ],
 )
 def test_what_is_wrong_is_named(text: str, said: str, tmp_path: Path) -> None:

@@ -59,12 +59,13 @@ def test_a_file_without_a_rank_has_none_and_says_so(tmp_path: Path) -> None:
 
 
 def test_options_win_over_the_file(tmp_path: Path) -> None:
-    options = ImportOptions(JOB, attempt=2, node_id="node-7", rank=5, tags={"a": "b"}, facts={"project": "p"})
+    tags = {"a": "b", "api_key": "s3cret"}
+    options = ImportOptions(JOB, attempt=2, node_id="node-7", rank=5, tags=tags, facts={"project": "p"})
     header = {"distributedInfo": {"rank": 3, "world_size": 8}, "host_name": "elsewhere"}
     import_file(write(tmp_path / "t.json", trace([STEP, *kernels(1)], header)), tmp_path / "lake", options)
     row = stored(tmp_path / "lake", "source")[-1]
     assert (row["attempt"], row["node_id"], row["rank"], row["project"]) == (2, "node-7", 5, "p")
-    assert ("a", "b") in row["tags"]
+    assert ("a", "b") in row["tags"] and ("api_key", "***") in row["tags"]
 
 
 def test_the_base_time_shifts_all_times(tmp_path: Path) -> None:
