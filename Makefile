@@ -32,6 +32,7 @@ demo: .venv/ready ## Simulate a small fleet, run everything, say where the pages
 # 150 MB), which belongs to the system's Python: the package of the registry brings gigabytes of CUDA libraries.
 TORCH_PYTHON ?= /usr/bin/python3
 FRAMEWORKS ?= build/envs/torch/ready build/envs/tensorflow/ready
+AIRFLOW ?= build/envs/airflow/ready
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 build/envs/torch/ready: pyproject.toml setup.py
@@ -44,6 +45,12 @@ build/envs/tensorflow/ready: pyproject.toml setup.py
 	@if $(@D)/bin/python $(PIP_INSTALL) tensorflow-cpu==2.21.0 keras==3.15.1; then \
 	  $(@D)/bin/python $(PIP_INSTALL) --editable . && touch $@; \
 	else echo "TensorFlow cannot be installed here: tests with it are skipped"; fi
+
+# Airflow, in an environment of its own (181 MB; a minute and a half), with an SMTP server for the tests of its notifier.
+build/envs/airflow/ready: dags/requirements.txt
+	@$(PYTHON) -m venv $(@D)
+	@if $(@D)/bin/python $(PIP_INSTALL) -r dags/requirements.txt aiosmtpd==1.4.6; then touch $@; \
+	else echo "Airflow cannot be installed here: tests of the DAGs are skipped"; fi
 
 # A real S3 server for the tests, one Go program (2.5 minutes, once), and the jars of S3A (10 MB); without go those tests
 # are skipped.
@@ -59,8 +66,12 @@ build/s3/jars: .venv/ready pipelines/jars.toml
 
 S3 ?= build/s3/versitygw build/s3/jars
 
-test: setup $(FRAMEWORKS) $(S3) ## All tests
-	$(BIN)/python -m pytest
+# Tests without Spark mostly wait, so they run beside those that compute; what they said comes last.
+test: setup $(FRAMEWORKS) $(AIRFLOW) $(S3) ## All tests
+	@$(BIN)/python -m pytest -m "not spark" -p no:cacheprovider >build/others.log 2>&1 & others=$$!; \
+	trap "kill $$others" INT TERM; \
+	$(BIN)/python -m pytest -m spark; spark=$$?; \
+	wait $$others; code=$$?; cat build/others.log; exit $$((spark | code))
 
 check: setup ## Formatting, lint, types, layers
 	$(BIN)/ruff format --check .

@@ -24,8 +24,12 @@ from tracelake.schemas.render.spark import ddl
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Full-size cases run where they are asked for: `-m full`."""
+    """Full-size cases run where they are asked for: `-m full`. What takes the session is marked `spark`."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
     if "full" in str(config.getoption("markexpr")):
         return
     for item in items:

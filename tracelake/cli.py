@@ -15,10 +15,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 
-from tracelake import __version__, commands
+from tracelake import __version__, commands, log
 from tracelake.settings import Settings, load
 
 app = typer.Typer(
@@ -27,7 +26,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Batch analytics over a data lake of training profiles.",
 )
-_err = Console(stderr=True, highlight=False, soft_wrap=True)
 _out = Console(highlight=False, soft_wrap=True)
 
 LakeOption = Annotated[str | None, typer.Option("--lake", help="A folder or s3://bucket/prefix (default ./lake).")]
@@ -35,35 +33,31 @@ ConfOption = Annotated[Path | None, typer.Option("--conf", help="Settings file; 
 NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Leave where another command writes the lake.")]
 
 
+@app.callback()
+def _begin(ctx: typer.Context) -> None:
+    try:
+        log.begin(ctx.invoked_subcommand or "")
+    except ValueError as error:
+        log.error(str(error))
+        raise typer.Exit(1) from None
+    ctx.call_on_close(log.end)
+
+
 @contextmanager
 def _command(lake: str | None, conf: Path | None, no_wait: bool = False) -> Iterator[Settings]:
     """Settings for one command; what the user can mend becomes one line and exit code 1."""
-    try:
-        settings = load(conf, lake)
-        yield replace(settings, wait_seconds=0) if no_wait else settings
-    except commands.expected_errors() as error:
-        _err.print(f"[bold red]tracelake:[/] {_one_line(error)}", markup=True)
-        raise typer.Exit(1) from None
+    with log.faults():
+        try:
+            settings = load(conf, lake)
+            log.at(settings.storage.name)
+            yield replace(settings, wait_seconds=0) if no_wait else settings
+        except commands.expected_errors() as error:
+            log.error(_one_line(str(error)) or type(error).__name__)
+            raise typer.Exit(1) from None
 
 
-def _one_line(error: BaseException) -> str:
-    from rich.markup import escape
-
-    return escape(" ".join(str(error).split()) or type(error).__name__)
-
-
-@contextmanager
-def _progress(title: str) -> Iterator[Any]:
-    """A progress bar on standard error; plain silence where that is no terminal."""
-    columns = (
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[now]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=_err, transient=True, disable=not _err.is_terminal) as progress:
-        task = progress.add_task(title, total=1.0, now="")
-        yield lambda now, share: progress.update(task, completed=share, now=now)
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 @app.command()
@@ -73,7 +67,7 @@ def demo(lake: LakeOption = None, conf: ConfOption = None, seed: int = 7, scale:
     Example: tracelake demo --lake ./lake
     """
     with _command(lake, conf) as settings:
-        with _progress("demo") as progress:
+        with log.progress("demo") as progress:
             pages = commands.demo(settings, seed=seed, scale=scale, progress=progress)
         _out.print("[bold]Pages[/]")
         for job_id, page in pages:
@@ -105,7 +99,7 @@ def import_(
     """
     with _command(lake, conf) as settings:
         options = commands.import_options(job, attempt, node, rank, tag or [], fact or [], operators)
-        with _progress("import") as progress:
+        with log.progress("import") as progress:
             done, failed = commands.import_traces(settings, paths, options, spark=spark_tasks, progress=progress)
         for each in done:
             what = (
@@ -114,9 +108,9 @@ def import_(
             note = "" if each.status == "complete" else f" [yellow]({each.status})[/]"
             _out.print(f"{each.path}: {what}{note}")
         for _, reason in failed:
-            _err.print(f"[bold red]tracelake:[/] {_one_line(ValueError(reason))}")
+            log.error(_one_line(reason))
         if failed:
-            _err.print(f"{len(failed)} of {len(failed) + len(done)} files were not imported")
+            log.warn("not imported", f"{len(failed)} of {len(failed) + len(done)} files")
             raise typer.Exit(1)
 
 
@@ -152,12 +146,12 @@ def backfill(
 
 def _process(name: str, lake: str | None, conf: Path | None, no_wait: bool, job: str | None, day: str | None) -> None:
     with _command(lake, conf, no_wait) as settings:
-        with _progress(name) as progress:
+        with log.progress(name) as progress:
             done = commands.run(settings, job_id=job, day=day, progress=progress, again=name == "backfill")
         if done.refused:
-            _err.print(
-                f"[yellow]left out:[/] {done.refused:,} windows of jobs that retention has removed;"
-                " `tracelake doctor` names them"
+            log.warn(
+                "left out",
+                f"{done.refused:,} windows of jobs that retention has removed; `tracelake doctor` names them",
             )
         if not done.sources:
             _out.print("Nothing new." if name == "run" else "Nothing there.")
@@ -165,7 +159,7 @@ def _process(name: str, lake: str | None, conf: Path | None, no_wait: bool, job:
         parts = " + ".join(f"{done.rows[each]:,} {each}" for each in commands.ROW_FATES)
         _out.print(f"{done.sources} windows of {len(done.jobs)} jobs: {done.rows['read']:,} rows read = {parts}")
         if done.incomplete:
-            _err.print(f"[yellow]incomplete:[/] {_one_line(ValueError(done.incomplete))}")
+            log.warn("incomplete", _one_line(done.incomplete))
 
 
 @app.command()
@@ -184,7 +178,7 @@ def report(
     """
     with _command(lake, conf, no_wait) as settings:
         started = time.monotonic()
-        with _progress("report") as progress:
+        with log.progress("report") as progress:
             if job == "fleet":
                 page, seconds = commands.fleet(settings, day=_day(day), out=out, progress=progress)
             elif job == "index":
@@ -197,7 +191,7 @@ def report(
 def _say_page(page: str, seconds: dict[str, float], started: float) -> None:
     _out.print(str(page))
     spent = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
-    _err.print(f"[dim]{time.monotonic() - started:.1f} s: {spent}[/]")
+    log.note("done", f"{time.monotonic() - started:.1f} s: {spent}")
 
 
 @app.command()
@@ -226,7 +220,7 @@ def timeline(
             raise commands.UserError("--step and --from-ns or --to-ns exclude each other; give one of them")
         started = time.monotonic()
         stretch = commands.Stretch(attempt, step, from_ns, to_ns)
-        with _progress("timeline") as progress:
+        with log.progress("timeline") as progress:
             page, seconds = commands.timeline(settings, job, stretch, format_=format_, out=out, progress=progress)
         _say_page(page, seconds, started)
 
@@ -298,4 +292,5 @@ def version() -> None:
     _out.print(__version__)
 
 
-from tracelake import cli_serve, cli_upkeep  # noqa: E402, F401 -- their commands join `app` and use what stands above
+# Their commands join `app` and use what stands above.
+from tracelake import cli_metrics, cli_nightly, cli_publish, cli_serve, cli_upkeep  # noqa: E402, F401

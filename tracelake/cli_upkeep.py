@@ -6,15 +6,13 @@ from typing import Annotated
 
 import typer
 
-from tracelake import upkeep
+from tracelake import log, upkeep
 from tracelake.cli import (
     ConfOption,
     LakeOption,
     NoWaitOption,
     _command,
-    _err,
     _out,
-    _progress,
     app,
     check_format,
     print_rows,
@@ -40,7 +38,7 @@ def maintain(no_wait: NoWaitOption = False, lake: LakeOption = None, conf: ConfO
     Example: tracelake maintain --conf conf/tracelake.toml
     """
     with _command(lake, conf, no_wait) as settings:
-        with _progress("maintain") as progress:
+        with log.progress("maintain") as progress:
             done = upkeep.maintain(settings, progress)
         _out.print(f"Tables: {done.files_before:,} files, now {done.files_after:,}")
         _out.print(f"VACUUM: {done.removed.files:,} files, {_size(done.removed.bytes)} removed")
@@ -68,7 +66,7 @@ def delete_job(
     with _command(lake, conf, no_wait) as settings:
         if not yes and not typer.confirm(f"Delete job {job} from {settings.lake} for ever?", err=True):
             raise typer.Exit(1)
-        with _progress("delete-job") as progress:
+        with log.progress("delete-job") as progress:
             done = upkeep.delete_job(settings, job, keep_files=keep_files, progress=progress)
         _out.print(
             f"{job}: {done.rows:,} rows of tables, {done.raw.files:,} files of raw data ({_size(done.raw.bytes)})"
@@ -80,7 +78,7 @@ def delete_job(
         else:
             _out.print(f"{done.tables.files:,} files of tables ({_size(done.tables.bytes)}) that held it deleted")
         for page in done.naming:
-            _err.print(f"names it still: {page}; write it again", style="yellow", markup=False)
+            log.warn("names it still", f"{page}; write it again")
 
 
 @quarantine.command(name="list")
@@ -102,7 +100,7 @@ def list_(
         shown = _GRID_COLUMNS if format_ == "table" else len(names)
         print_rows(names[:shown], [row[:shown] for row in rows], format_)
         if len(rows) == limit:
-            _err.print(f"[yellow]the first {limit:,}; --limit shows more[/]")
+            log.warn("more there", f"these are the first {limit:,}; --limit shows more")
 
 
 @quarantine.command()
@@ -142,7 +140,7 @@ def retry(
         done = upkeep.quarantine_retry(settings, job)
         _out.print(f"{done.windows:,} windows are taken in again by the next `tracelake run`")
         if done.gone:
-            _err.print(f"[yellow]{done.gone:,} more cannot be: their raw data is gone; import them again[/]")
+            log.warn("cannot be", f"{done.gone:,} more, since their raw data is gone; import them again")
 
 
 @app.command()

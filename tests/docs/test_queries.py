@@ -1,4 +1,4 @@
-"""The worked queries of docs/queries.md run as they stand, and say what is true."""
+"""The worked queries of docs/queries.md and docs/start-analyst.md run as they stand, and say what is true."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from tracelake.pipelines.lake import Lake
 from tracelake.recorder.simulate import Truth
 
-PAGE = (Path(__file__).parents[2] / "docs" / "queries.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "queries.md").read_text()
 QUERIES = {int(number): sql for number, sql in re.findall(r"^## (\d+)\. .*?```sql\n(.*?)```", PAGE, re.M | re.S)}
 
 
@@ -30,6 +31,14 @@ def test_there_are_ten() -> None:
 @pytest.mark.parametrize("number", list(QUERIES))
 def test_a_query_has_an_answer(answers: dict[int, list[dict[str, Any]]], number: int) -> None:
     assert answers[number]
+
+
+@pytest.mark.parametrize("query", re.findall(r"```sql\n(.*?)```", (DOCS / "start-analyst.md").read_text(), re.S))
+def test_a_query_of_the_analysts_page_runs(
+    answers: dict[int, list[dict[str, Any]]], spark: SparkSession, query: str
+) -> None:
+    assert answers  # the tables are registered
+    spark.sql(query).collect()
 
 
 def test_waste_is_what_the_devices_did_not_compute(
