@@ -66,12 +66,8 @@ build/s3/jars: .venv/ready pipelines/jars.toml
 
 S3 ?= build/s3/versitygw build/s3/jars
 
-# Tests without Spark mostly wait, so they run beside those that compute; what they said comes last.
 test: setup $(FRAMEWORKS) $(AIRFLOW) $(S3) ## All tests
-	@$(BIN)/python -m pytest -m "not spark" -p no:cacheprovider >build/others.log 2>&1 & others=$$!; \
-	trap "kill $$others" INT TERM; \
-	$(BIN)/python -m pytest -m spark; spark=$$?; \
-	wait $$others; code=$$?; cat build/others.log; exit $$((spark | code))
+	$(BIN)/python tests/halves.py
 
 check: setup ## Formatting, lint, types, layers
 	$(BIN)/ruff format --check .

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkRuntimeError
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -70,7 +71,8 @@ class NoSpark(RuntimeError):
 
 
 def spark_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Start (or find) the session. Raises NoSpark for a missing or wrong Java, JarsMissing for missing jars.
+    """Start (or find) the session. Raises NoSpark for a missing or wrong Java or an unknown master, JarsMissing for
+    missing jars.
 
     `settings` come from conf and win over the defaults. Where spark-submit started this program, master, memory, jars
     and addresses are what it was given.
@@ -79,11 +81,22 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Spark
     builder = SparkSession.builder.appName(f"tracelake {name}")
     for key, value in {**_ALWAYS, **_of_the_place(given), **given}.items():
         builder = builder.config(key, value)
-    session: SparkSession = builder.getOrCreate()
+    session = _started(builder, given)
     _check_delta(session)
     # pyspark prints each refused query as a line of JSON beside raising it: what is raised is shown once.
     for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
+    return session
+
+
+def _started(builder: Any, given: Mapping[str, str]) -> SparkSession:
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except (Py4JError, PySparkRuntimeError) as error:
+        # What Java said before it ended stands above, on standard error.
+        said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else "its Java ended at once"
+        named = f" (spark.master is {given['spark.master']!r})" if "spark.master" in given else ""
+        raise NoSpark(f"Spark does not start: {said}; look at [spark] of the settings{named}") from error
     return session
 
 

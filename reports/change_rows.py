@@ -1,4 +1,4 @@
-"""Rows of the run before, on a job page."""
+"""Rows of the runs before, on a job page."""
 
 from __future__ import annotations
 
@@ -22,6 +22,17 @@ class RunBefore:
     idle_ns: int | None
     gpu_active_ratio: float | None
     tensor_core_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A job's median step time against the comparable runs before it."""
+
+    verdict: str
+    compared_count: int
+    usual_ms: float | None
+    tolerance_ms: float | None
+    change_percent: float | None
 
 
 @dataclass(frozen=True, slots=True)

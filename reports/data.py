@@ -20,7 +20,7 @@ from tracelake.reports.cause_rows import (
     Straggler,
     WhatIf,
 )
-from tracelake.reports.change_rows import KernelChange, RunBefore
+from tracelake.reports.change_rows import KernelChange, RunBefore, Verdict
 from tracelake.reports.metric_rows import (
     Annotation,
     AnnotationBin,
@@ -123,16 +123,18 @@ class JobData:
     publication: Publication
     causes: Causes = Causes()
     before: RunBefore | None = None
+    verdict: Verdict | None = None
     moved_kernels: tuple[KernelChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A job and the attempt that its page is about, with the comparable run before."""
+    """A job and the attempt that its page is about, with the comparable run before and the verdict on all of those."""
 
     job: Job
     summary: Summary
-    before: RunBefore | None
+    before: RunBefore | None = None
+    verdict: Verdict | None = None
 
 
 def choose(query: Query, job_ids: Sequence[str], attempt: int | None = None) -> dict[str, Chosen | UnknownJobError]:
@@ -144,7 +146,7 @@ def choose(query: Query, job_ids: Sequence[str], attempt: int | None = None) -> 
     which = mine if attempt is None else f"{mine} AND attempt = {int(attempt)}"
     jobs = by_job(query, Job, rows_of(Job, mine), "job_id", 1)
     summaries = by_job(query, Summary, rows_of(Summary, which), "attempt DESC", 1)
-    before = read_changes.runs_before(query, mine)
+    before, verdicts = read_changes.runs_before(query, mine), read_changes.verdicts(query, mine)
     chosen: dict[str, Chosen | UnknownJobError] = {}
     for job_id in job_ids:
         if not jobs.get(job_id):
@@ -153,7 +155,12 @@ def choose(query: Query, job_ids: Sequence[str], attempt: int | None = None) -> 
             what = "has no aggregates yet" if attempt is None else f"has no attempt {int(attempt)}"
             chosen[job_id] = UnknownJobError(f"job {job_id!r} {what}")
         else:
-            chosen[job_id] = Chosen(jobs[job_id][0], summaries[job_id][0], next(iter(before.get(job_id, ())), None))
+            chosen[job_id] = Chosen(
+                jobs[job_id][0],
+                summaries[job_id][0],
+                next(iter(before.get(job_id, ())), None),
+                next(iter(verdicts.get(job_id, ())), None),
+            )
     return chosen
 
 
@@ -210,6 +217,7 @@ def jobs_data(query: Query, chosen: Sequence[Chosen]) -> dict[str, JobData]:
             publication=next(iter(publications.get(job_id, ())), read_checks.UNCHECKED),
             causes=Causes(**_its(causes, job_id)),
             before=c.before,
+            verdict=c.verdict,
             **_its(lists, job_id),
         )
         for c in chosen

@@ -11,6 +11,12 @@ class Definition:
     text: str
 
 
+_REGRESSION = Definition(
+    "Regression",
+    "Median step time of a job against the last 20 runs (at least 5) of its project, family, machine type and "
+    "world size: beyond max(5 %, 3 times 1.4826 MAD) of their median, and the next run too. MIXED where the next "
+    "run is not.",
+)
 _FLEET = {
     "fleet": Definition(
         "Fleet figures",
@@ -25,12 +31,7 @@ _FLEET = {
         "compute). Time outside recorded windows is not recorded; windows without a ledger are withheld. The parts add "
         "up exactly.",
     ),
-    "regression": Definition(
-        "Regression",
-        "Median step time of a job against the last 20 runs (at least 5) of its project, family, machine type and "
-        "world size: beyond max(5 %, 3 times 1.4826 MAD) of their median, and the next run too. MIXED where the next "
-        "run is not.",
-    ),
+    "regression": _REGRESSION,
     "suspect-node": Definition(
         "Suspect node",
         "A node that findings name as the guilty one in at least 3 jobs within 7 days: a lead, not a verdict.",
@@ -246,6 +247,7 @@ _RECORD = {
         "Changes of times are relative, of shares in points. Kernels are compared by name: their time per step "
         "and device that ran them.",
     ),
+    "regression": _REGRESSION,
     "status": Definition(
         "Capture status",
         "The worst of the windows: complete; running; incomplete (cut, interrupted, or ranks missing); degraded "

@@ -1,12 +1,13 @@
-"""The queries behind what changed: the comparable run before, and the kernels whose time per step moved."""
+"""The queries behind what changed: the comparable runs before, and the kernels whose time per step moved."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tracelake.reports.change_rows import KernelChange, RunBefore
+from tracelake.reports.change_rows import KernelChange, RunBefore, Verdict
 from tracelake.reports.record_rows import Job, Summary
 from tracelake.reports.sql import ByJob, Query, by_job, given, names, table
+from tracelake.schemas.catalog import views
 
 MAX_MOVED = 8
 
@@ -25,6 +26,13 @@ def runs_before(query: Query, mine: str) -> ByJob[RunBefore]:
         1,
         job="of_job_id",
     )
+
+
+def verdicts(query: Query, mine: str) -> ByJob[Verdict]:
+    """How jobs compare with their families. Needs all jobs: the run after one confirms or refutes what it shows."""
+    judged = views()["v_regressions"].sql
+    rows = f"SELECT job_id, {names(Verdict)} FROM ({judged}) WHERE {mine}"
+    return by_job(query, Verdict, rows, "job_id", 1)
 
 
 def moved_kernels(query: Query, changes: Iterable[tuple[Job, Summary, RunBefore]]) -> ByJob[KernelChange]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tracelake.reports import format as f
-from tracelake.reports.change_rows import KernelChange, RunBefore
+from tracelake.reports.change_rows import KernelChange, RunBefore, Verdict
 from tracelake.reports.data import JobData
-from tracelake.reports.html import name, state, table, term, text
+from tracelake.reports.html import name, pill, state, table, term, text
 from tracelake.reports.names import label
 from tracelake.reports.page import Panel
-from tracelake.reports.panels.shared import percent, time
+from tracelake.reports.panels.shared import count, percent, time
 from tracelake.reports.record_rows import Summary
+from tracelake.reports.words import VERDICTS
 
 _TITLE = "What changed since the run before"
 _DEFINITION = '<a class="btn" href="#def-run-before">Definition</a>'
@@ -36,12 +37,32 @@ def panel(data: JobData) -> Panel:
         return Panel("changes", _TITLE, "Nothing to compare with.", state("Not applicable", words), "", _DEFINITION)
     figures = table(("Figure", "#Before", "#Now", "#" + term("Change", "run-before")), _figures(data.summary, before))
     kernels = _kernels(data.moved_kernels)
-    say = f"{_sentence(data.summary, before)} {_parameters(data.job.hyperparameters, before.hyperparameters)}"
-    foot = (
-        f"Before: <code>{text(label(before.job_id))}</code>, {f.utc(before.created_ns)}. Two runs are a lead, no "
-        "verdict: v_regressions judges against the last 20."
-    )
+    differ = _parameters(data.job.hyperparameters, before.hyperparameters)
+    say = f"{_verdict(data.verdict)}{_sentence(data.summary, before)} {differ}"
+    foot = f"Before: <code>{text(label(before.job_id))}</code>, {f.utc(before.created_ns)}. {_judged(data.verdict)}"
     return Panel("changes", _TITLE, say, figures + kernels, "", _DEFINITION, foot)
+
+
+def _verdict(found: Verdict | None) -> str:
+    """The median step against the runs before, where it differs by more than they do among themselves."""
+    if found is None or found.verdict not in VERDICTS or found.change_percent is None:
+        return ""
+    word = "less" if found.change_percent < 0 else "more"
+    confirmed = "the next run does not show it" if found.verdict == "MIXED" else "so does the next run"
+    change = percent(abs(found.change_percent) / 100, "regression")
+    return (
+        f"{pill(*VERDICTS[found.verdict])} The median step takes {change} {word} than in"
+        f" {count(found.compared_count, 'regression')} comparable runs before it; {confirmed}. "
+    )
+
+
+def _judged(found: Verdict | None) -> str:
+    if found is None or found.usual_ms is None or found.tolerance_ms is None:
+        there = found.compared_count if found else 0
+        return f"Two runs are a lead: a verdict takes five comparable runs before, and there are {f.count(there)}."
+    usual, around = (f.duration(round(ms * 1e6)) for ms in (found.usual_ms, found.tolerance_ms))
+    waits = found.verdict == "INCONCLUSIVE"
+    return f"Usual is {usual} ± {around}{'; the next run will confirm what this one shows, or not' if waits else ''}."
 
 
 def _sentence(now: Summary, before: RunBefore) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from airflow_real import airflow_python, environment
 from quick import CAUSES, QUICK_JVM, conf_without
 from tiny import EVENTS, write_trace
@@ -15,6 +16,7 @@ PLAY = Path(__file__).with_name("play.py")
 TRACELAKE = Path(sys.executable).with_name("tracelake")
 
 
+@pytest.mark.full  # three cold starts of Spark; test_three_nights has one session for all
 def test_from_the_inbox_to_the_page(tmp_path: Path) -> None:
     lake, inbox, conf = tmp_path / "lake", tmp_path / "inbox", tmp_path / "few.toml"
     conf.write_text(conf_without(*CAUSES))

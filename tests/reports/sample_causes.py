@@ -19,7 +19,7 @@ from tracelake.reports.cause_rows import (
     Straggler,
     WhatIf,
 )
-from tracelake.reports.change_rows import KernelChange, RunBefore
+from tracelake.reports.change_rows import KernelChange, RunBefore, Verdict
 from tracelake.reports.data import Causes
 
 # wait of ranks 0 to 7 in each collective, in microseconds; 0 for the last
@@ -42,6 +42,7 @@ BEFORE = RunBefore(
     exposed_comm_ns=180 * MS, exposed_mem_ns=8 * MS, idle_ns=202 * MS, gpu_active_ratio=0.798,
     tensor_core_ratio=None,
 )  # fmt: skip
+VERDICT = Verdict("IMPROVEMENT", 14, 251.0, 12.6, -8.4)
 MOVED = (
     KernelChange("flash_fwd_kernel<128, 64, bf16>", "flash_fwd_kernel", 0.0, 14.2 * MS),
     KernelChange("softmax_warp_forward<float, float, 10>", "softmax_warp_forward", 31.0 * MS, 0.0),

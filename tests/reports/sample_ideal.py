@@ -159,5 +159,6 @@ def ideal() -> JobData:
         publication=part.PUBLISHABLE,
         causes=sample_causes.ideal(400, "step", durations, 231 * MS),
         before=sample_causes.BEFORE,
+        verdict=sample_causes.VERDICT,
         moved_kernels=sample_causes.MOVED,
     )

@@ -75,7 +75,7 @@ def test_the_tables_that_pages_read_are_those_named() -> None:
     choose(asked, [job_id])
     assert _read_tables(asked) == {_bare(name) for name in TABLES_OF_ALL}
     asked.clear()
-    jobs_data(asked, [Chosen(job.job, job.summary, None)])
+    jobs_data(asked, [Chosen(job.job, job.summary)])
     checks_data(asked, [job])
     read_causes.collective_waits(asked, "true")
     ranks = {job_id: (RankStat(0, None, 1, 1, None, None, None, None, None),)}
@@ -89,4 +89,5 @@ def _bare(name: str) -> str:
 
 
 def _read_tables(texts: list[str]) -> set[str]:
-    return {found for text in texts for found in re.findall(r"\b(?:FROM|JOIN) (\w+)", text)} - {"VALUES"}
+    named = {found for text in texts for found in re.findall(r"\b(\w+) AS \(\s", text)}
+    return {found for text in texts for found in re.findall(r"\b(?:FROM|JOIN) (\w+)", text)} - {"VALUES", *named}

@@ -123,6 +123,19 @@ def test_the_wrong_java_is_named_with_the_right_one(tmp_path: Path) -> None:
     assert not (lake / "tables").exists()
 
 
+def test_a_master_that_is_none_is_one_line(tmp_path: Path) -> None:
+    lake, conf = tmp_path / "lake", tmp_path / "c.toml"
+    RUNNER.invoke(app, ["import", str(_trace(tmp_path / "t.json")), "--job", "j", "--lake", str(lake)])
+    conf.write_text('[spark]\n"spark.master" = "bogus"\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "tracelake", "run", "--lake", str(lake), "--conf", str(conf)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("tracelake: Spark does not start: ")
+    assert "look at [spark] of the settings (spark.master is 'bogus')" in done.stderr
+
+
 def test_an_option_that_makes_no_sense(tmp_path: Path) -> None:
     trace = str(_trace(tmp_path / "t.json"))
     assert "--fact colour=red" in _fails("import", trace, "--job", "j", "--fact", "colour=red")
