@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tracelake.pipelines import checks
+from tracelake.pipelines.functions.where import SOURCE_KEY
 from tracelake.pipelines.lake import Lake, one_of
 from tracelake.schemas.catalog import table
 from tracelake.schemas.manifest import EVENT_KINDS, READ_AT_ONCE, Manifest, Segment, read_manifests
@@ -98,7 +99,7 @@ class Intake:
 
     @cached_property
     def _checked(self) -> tuple[dict[str, list[str]], list[Broken]]:
-        """Spark's names of segments by kind, and the segments whose footer, schema or row count is wrong."""
+        """Keys of segments by kind, and the segments whose footer, schema or row count is wrong."""
         paths: dict[str, list[str]] = {}
         broken = []
         listed = [(window, segment) for window in self.batch for segment in window.manifest.segments]
@@ -108,7 +109,7 @@ class Intake:
                 if reason:
                     broken.append(Broken(window, segment, reason))
                 else:
-                    paths.setdefault(segment.kind, []).append(self.lake.raw.spark_url(segment.path))
+                    paths.setdefault(segment.kind, []).append(segment.path)
         return paths, broken
 
     @property
@@ -117,12 +118,39 @@ class Intake:
 
     def all_rows(self, kind: str) -> DataFrame:
         """Rows of a kind as they lie in raw."""
-        return self.lake.read_raw(self.spark, kind, self._checked[0].get(kind, []))
+        keys = self._checked[0].get(kind, [])
+        return self.lake.read_raw(self.spark, kind, [self.lake.raw.spark_url(key) for key in keys])
 
     def raw(self, kind: str) -> DataFrame:
         """Rows of a kind that hold: an impossible time would poison every table after this one."""
-        return (
-            checks.split(self.all_rows(kind), table(f"raw.{kind}"))[0] if kind in EVENT_KINDS else self.all_rows(kind)
+        if kind == "source":
+            return self._sources
+        return checks.split(self.all_rows(kind), table(f"raw.{kind}"))[0]
+
+    @cached_property
+    def _sources(self) -> DataFrame:
+        """Rows of raw.source as `one_per_window` gives them: each table asks for them, of hundreds of tiny files."""
+        schema = arrow_schema(table("raw.source"))
+        with ThreadPoolExecutor(READ_AT_ONCE) as pool:
+            read = list(pool.map(lambda key: self._read(key, schema), self._checked[0].get("source", [])))
+        rows = pa.concat_tables(read) if read else schema.empty_table()
+        best: dict[tuple[str, str], int] = {}
+        phases = rows.column("phase").to_pylist()
+        for number, window in enumerate(zip(*(rows.column(name).to_pylist() for name in SOURCE_KEY), strict=True)):
+            if window not in best or phases[number] == "close":
+                best[window] = number
+        kept = rows.take(pa.array(best.values(), pa.int64()))
+        is_closed = pa.array([phases[number] == "close" for number in best.values()], pa.bool_())
+        return self.spark.createDataFrame(kept.append_column("is_closed", is_closed))
+
+    def _read(self, key: str, schema: pa.Schema) -> pa.Table:
+        """A small segment with the declared columns; one that its writer did not know is NULL."""
+        with self.lake.raw.open(key) as opened, pq.ParquetFile(opened) as file:
+            rows = file.read()
+        known = set(rows.column_names)
+        columns = [rows.column(f.name) if f.name in known else pa.nulls(rows.num_rows, f.type) for f in schema]
+        return pa.Table.from_arrays(
+            [column.cast(f.type) for column, f in zip(columns, schema, strict=True)], schema=schema
         )
 
     def failing(self, kind: str) -> DataFrame:

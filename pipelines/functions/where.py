@@ -27,7 +27,9 @@ def with_place(events: DataFrame) -> DataFrame:
 
 
 def one_per_window(source: DataFrame) -> DataFrame:
-    """raw.source with one row per window: the closing row where there is one. Adds `is_closed`."""
+    """raw.source with one row per window: the closing row where there is one. Adds `is_closed`; what has it is that."""
+    if "is_closed" in source.columns:
+        return source
     rows = F.struct(*[F.col(name) for name in source.columns])
     is_close = (F.col("phase") == "close").cast("int")
     best = source.groupBy(*SOURCE_KEY).agg(F.max_by(rows, is_close).alias("row"))
