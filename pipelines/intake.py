@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tracelake.pipelines import checks
-from tracelake.pipelines.functions.where import SOURCE_KEY
+from tracelake.pipelines.functions.where import one_per_window
 from tracelake.pipelines.lake import Lake, one_of
 from tracelake.schemas.catalog import table
 from tracelake.schemas.manifest import EVENT_KINDS, READ_AT_ONCE, Manifest, Segment, read_manifests
@@ -129,29 +129,8 @@ class Intake:
 
     @cached_property
     def _sources(self) -> DataFrame:
-        """Rows of raw.source as `one_per_window` gives them: each table asks for them, of hundreds of tiny files."""
-        schema = arrow_schema(table("raw.source"))
-        with ThreadPoolExecutor(READ_AT_ONCE) as pool:
-            read = list(pool.map(lambda key: self._read(key, schema), self._checked[0].get("source", [])))
-        rows = pa.concat_tables(read) if read else schema.empty_table()
-        best: dict[tuple[str, str], int] = {}
-        phases = rows.column("phase").to_pylist()
-        for number, window in enumerate(zip(*(rows.column(name).to_pylist() for name in SOURCE_KEY), strict=True)):
-            if window not in best or phases[number] == "close":
-                best[window] = number
-        kept = rows.take(pa.array(best.values(), pa.int64()))
-        is_closed = pa.array([phases[number] == "close" for number in best.values()], pa.bool_())
-        return self.spark.createDataFrame(kept.append_column("is_closed", is_closed))
-
-    def _read(self, key: str, schema: pa.Schema) -> pa.Table:
-        """A small segment with the declared columns; one that its writer did not know is NULL."""
-        with self.lake.raw.open(key) as opened, pq.ParquetFile(opened) as file:
-            rows = file.read()
-        known = set(rows.column_names)
-        columns = [rows.column(f.name) if f.name in known else pa.nulls(rows.num_rows, f.type) for f in schema]
-        return pa.Table.from_arrays(
-            [column.cast(f.type) for column, f in zip(columns, schema, strict=True)], schema=schema
-        )
+        """raw.source, one row per window, as a constant: each table asks for it several times, of hundreds of files."""
+        return self.spark.createDataFrame(one_per_window(self.all_rows("source")).toArrow())
 
     def failing(self, kind: str) -> DataFrame:
         """Rows of a kind that do not hold, with `reason`."""

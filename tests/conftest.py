@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tracelake import commands
 from tracelake.pipelines.functions.local import local_frame
 from tracelake.pipelines.lake import Lake
 from tracelake.pipelines.runner import run
@@ -44,6 +46,19 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("tests", {"spark.driver.memory": "8g"})
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def one_session(spark: SparkSession) -> Iterator[SparkSession]:
+    """Commands use the tests' session, and leave it running."""
+
+    @contextmanager
+    def same(settings: object, name: str) -> Iterator[SparkSession]:
+        yield spark
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commands, "_session", same)
+        yield spark
 
 
 Rows = Callable[..., DataFrame]

@@ -10,7 +10,6 @@ import typer
 
 from tracelake import commands, log, nightly
 from tracelake.cli import ConfOption, LakeOption, NoWaitOption, _command, _day, _out, app
-from tracelake.cli_publish import _say as say_lines
 
 
 @app.command(name="nightly")
@@ -62,5 +61,5 @@ def _say(night: nightly.Night) -> None:
         log.warn("left out", f"{night.refused:,} windows of jobs that retention has removed")
     if night.incomplete:
         log.warn("incomplete", night.incomplete)
-    say_lines("left out", [": ".join(each) for each in night.deliveries.get("left_out", ())])
-    say_lines("not delivered", [": ".join(each) for each in night.deliveries.get("failed", ())])
+    log.warn_each("left out", [": ".join(each) for each in night.deliveries.get("left_out", ())])
+    log.warn_each("not delivered", [": ".join(each) for each in night.deliveries.get("failed", ())])

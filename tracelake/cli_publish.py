@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +11,6 @@ from tracelake import log
 from tracelake import publish as work
 from tracelake.cli import ConfOption, LakeOption, NoWaitOption, _command, _out, app
 from tracelake.commands import UserError
-
-_MOST_LINES = 20
 
 
 @app.command()
@@ -45,15 +42,8 @@ def publish(
             )
         told = ", ".join(f"{name} {count:,}" for name, count in done.delivered.items())
         _out.print(f"Delivered: {told}; unchanged {done.unchanged:,}; without a run there {done.nothing_to_do:,}")
-        _say("left out", [f"{job}: {why}" for job, why in done.left_out])
-        _say("not delivered", [f"{job} to {name}: {why}" for job, name, why in done.failed])
+        log.warn_each("left out", [f"{job}: {why}" for job, why in done.left_out])
+        log.warn_each("not delivered", [f"{job} to {name}: {why}" for job, name, why in done.failed])
         if done.failed:
             failed = f"{len(done.failed):,} deliveries failed"
             log.warn("not delivered", f"{failed}; the next `tracelake publish` tries them again")
-
-
-def _say(what: str, lines: Sequence[str]) -> None:
-    for line in lines[:_MOST_LINES]:
-        log.warn(what, line)
-    if len(lines) > _MOST_LINES:
-        log.warn(what, f"{len(lines) - _MOST_LINES:,} more")

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from tracelake.recorder.redact import hide, secret_values
 
 FORMATS = ("text", "json")
+_MOST_LINES = 20
 _LOG = logging.getLogger("tracelake")
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -91,6 +92,14 @@ def warn(what: str, text: str) -> None:
         _LOG.warning(text, extra={"facts": {"event": what}})
     else:
         _err.print(f"[yellow]{what}:[/] {escape(text)}")
+
+
+def warn_each(what: str, texts: Sequence[str]) -> None:
+    """The first ones, and how many more there are."""
+    for text in texts[:_MOST_LINES]:
+        warn(what, text)
+    if len(texts) > _MOST_LINES:
+        warn(what, f"{len(texts) - _MOST_LINES:,} more")
 
 
 def note(what: str, text: str) -> None:

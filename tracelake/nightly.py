@@ -68,7 +68,7 @@ def nightly(
     commands._check_job(settings, None)
     night = Night(day, (stage,) if stage else STAGES)
     steps: dict[str, Callable[[Settings, SparkSession, Night, Progress], None]] = {
-        "run": _run_again if again else _run,
+        "run": partial(_run, again=again),
         "reports": _reports,
         "publish": _publish,
     }
@@ -82,11 +82,7 @@ def _part(progress: Progress, number: int, count: int) -> Progress:
     return lambda now, share: progress(now, (number + share) / count)
 
 
-def _run_again(settings: Settings, session: SparkSession, night: Night, progress: Progress) -> None:
-    _run(settings, session, night, progress, again=True)
-
-
-def _run(settings: Settings, session: SparkSession, night: Night, progress: Progress, *, again: bool = False) -> None:
+def _run(settings: Settings, session: SparkSession, night: Night, progress: Progress, *, again: bool) -> None:
     from tracelake.due import due
 
     done = commands._run(settings, session, progress, day=night.day, again=again, command="nightly")

@@ -15,7 +15,7 @@ RUNNING = ("in_progress", "stopping")
 _NS_PER_HOUR, _NS_PER_MS = 3.6e12, 1e6
 _LONGEST_REASON = 300
 _RATIOS = ("gpu_active_ratio", "kernel_busy_ratio", "comm_overlap_ratio", "tensor_core_ratio", "mfu_ratio")
-_COUNTS = ("step_count", "slow_step_count", "straggler_count")
+_COUNTS = ("step_count", "slow_step_count", "straggler_count", "finding_count")
 
 IDS = (
     "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_TRACKING_URI",
@@ -123,7 +123,6 @@ def figures(row: Mapping[str, Any]) -> dict[str, float | None]:
         "gpu_hours": _scaled(whole, _NS_PER_HOUR),
         "step_median_ms": _scaled(row["step_median_ns"], _NS_PER_MS),
         **{name: None if row[name] is None else float(row[name]) for name in _COUNTS},
-        "finding_count": float(row["finding_count"]),
     }
 
 

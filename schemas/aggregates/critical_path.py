@@ -1,6 +1,7 @@
 """Which rank holds a step, when, and with what: the way through the ranks on which each delay delays all."""
 
 from tracelake.schemas.aggregates.collective_waits import TABLE as WAITS
+from tracelake.schemas.aggregates.step_ledger import CLASSES_SUM
 from tracelake.schemas.aggregates.step_ledger import TABLE as LEDGER
 from tracelake.schemas.columns import ATTEMPT, JOB_ID, METRIC_VERSION, RANK, REASON, duration, ns, number, of, text
 from tracelake.schemas.model import Identity, Table, has_reason
@@ -44,12 +45,7 @@ TABLE = Table(
     cluster_by=("job_id",),
     may_be_empty=True,
     identities=(
-        # Where a window has no device events, its device classes are unknown and take no part of the step.
-        Identity(
-            "classes_sum_to_segment",
-            "coalesce(compute_ns, 0) + coalesce(exposed_comm_ns, 0) + coalesce(memcpy_ns, 0) + coalesce(memset_ns, 0)"
-            " + runtime_ns + data_loading_ns + host_work_ns + other_ns = duration_ns",
-        ),
+        Identity("classes_sum_to_segment", CLASSES_SUM),
         Identity("path_or_reason", "(duration_ns IS NULL) = (source_id IS NULL)"),
         Identity("collective_has_its_transfer", "(match_group IS NULL) = (transfer_ns IS NULL)"),
         has_reason("compute_ns", "other_ns"),

@@ -16,6 +16,12 @@ from tracelake.schemas.columns import (
 )
 from tracelake.schemas.model import Identity, Table, has_reason, one_of
 
+# Where a window has no device events, its device classes are unknown and take no part.
+CLASSES_SUM = (
+    "coalesce(compute_ns, 0) + coalesce(exposed_comm_ns, 0) + coalesce(memcpy_ns, 0) + coalesce(memset_ns, 0)"
+    " + runtime_ns + data_loading_ns + host_work_ns + other_ns = duration_ns"
+)
+
 TABLE = Table(
     name="aggregates.step_ledger",
     grain="one row per step and source",
@@ -57,12 +63,7 @@ TABLE = Table(
     cluster_by=("job_id",),
     may_be_empty=True,
     identities=(
-        # Where a window has no device events, its device classes are unknown and take no part of the step.
-        Identity(
-            "classes_sum_to_step",
-            "coalesce(compute_ns, 0) + coalesce(exposed_comm_ns, 0) + coalesce(memcpy_ns, 0) + coalesce(memset_ns, 0)"
-            " + runtime_ns + data_loading_ns + host_work_ns + other_ns = duration_ns",
-        ),
+        Identity("classes_sum_to_step", CLASSES_SUM),
         has_reason("compute_ns", "other_ns"),
     ),
 )

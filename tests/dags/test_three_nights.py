@@ -5,12 +5,10 @@ Tables, pages, MLflow and notifications are looked at after each. The commands r
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,6 @@ from resident import Resident
 from servers import Hook
 from typer.testing import CliRunner
 
-from tracelake import commands
 from tracelake.cli import app
 from tracelake.pipelines.lake import Lake
 from tracelake.reports.files import fleet_file, job_file
@@ -40,19 +37,6 @@ LEFT_OUT = tuple(
                  "critical_path")
 )  # fmt: skip
 """What neither findings nor the fleet's day rest on."""
-
-
-@pytest.fixture(scope="module")
-def one_session(spark: SparkSession) -> Iterator[SparkSession]:
-    """Commands use the tests' session, and leave it running."""
-
-    @contextmanager
-    def same(settings: object, name: str) -> Iterator[SparkSession]:
-        yield spark
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands, "_session", same)
-        yield spark
 
 
 class Store:
@@ -237,6 +221,8 @@ def _second_night_again(fleet: World, store: Store, runs: dict[str, str]) -> Non
     assert ["nightly", "--stage=run", "--json", f"--day={DAYS[1]}", "--again"] == fleet.calls[-3][:5]
     assert fleet.tables() == before
     assert store.held(runs["slower"]) == held
+    # Of findings, and of no task that failed.
+    assert {told["kind"] for told in fleet.hook.got["/told"]} == {"findings"}
 
 
 def _steps(fleet: World, job_id: str) -> int:
@@ -247,7 +233,3 @@ def _steps(fleet: World, job_id: str) -> int:
 def _verdict(fleet: World) -> str:
     (row,) = fleet.rows("SELECT verdict FROM v_regressions WHERE job_id = 'nightly-bert-6'")
     return str(row["verdict"])
-
-
-def test_what_people_were_told_is_json(world: tuple[World, Nights]) -> None:
-    assert all(json.dumps(each) for each in world[0].hook.got["/told"])

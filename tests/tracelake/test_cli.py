@@ -6,17 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 from quick import CAUSES, conf_without
 from typer.testing import CliRunner
 
-from tracelake import commands
 from tracelake.cli import app
 from tracelake.pipelines.lake import Lake
 from tracelake.recorder.simulate import DAY, Truth
@@ -37,17 +33,6 @@ LAUNCH = {
     "ts": 1_700_000_000_000_001, "dur": 2,
     "args": {"correlation": 1},
 }  # fmt: skip
-
-
-@pytest.fixture
-def one_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands use the tests' session, and leave it running."""
-
-    @contextmanager
-    def same(settings: object, name: str) -> Iterator[SparkSession]:
-        yield spark
-
-    monkeypatch.setattr(commands, "_session", same)
 
 
 def _trace(path: Path) -> Path:

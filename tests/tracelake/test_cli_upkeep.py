@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from pyspark.sql import SparkSession
 from quick import CAUSES, conf_without
 from typer.testing import CliRunner
 
-from tracelake import commands
 from tracelake.cli import app
 from tracelake.pipelines import deliveries
 from tracelake.pipelines.lake import Lake
@@ -22,6 +19,7 @@ from tracelake.schemas.operations.deliveries import TABLE as DELIVERIES
 from tracelake.schemas.render.rows import filled
 
 RUNNER = CliRunner()
+pytestmark = pytest.mark.usefixtures("one_session")
 TS = 1_700_000_000_000_000
 DEVICE = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7}
 EVENTS = (
@@ -33,19 +31,6 @@ EVENTS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_session(spark: SparkSession) -> Iterator[None]:
-    """Commands use the tests' session, and leave it running."""
-
-    @contextmanager
-    def same(settings: object, name: str) -> Iterator[SparkSession]:
-        yield spark
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands, "_session", same)
-        yield
-
-
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("traces") / "t.json"
@@ -54,7 +39,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory, trace: Path) -> Path:
+def lake(one_session: SparkSession, tmp_path_factory: pytest.TempPathFactory, trace: Path) -> Path:
     lake = tmp_path_factory.mktemp("upkeep") / "lake"
     _says(lake, "import", str(trace), "--job", "faulty")
     _says(lake, "run")

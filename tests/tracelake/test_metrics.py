@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
-from tracelake import commands
 from tracelake.cli import app
 from tracelake.metrics import Facts, LastRun, RunCount, Target, Verdicts, text
 from tracelake.pages import query_of
@@ -97,14 +95,9 @@ def test_without_a_lake_it_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def lake(rows: Callable[..., DataFrame], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+def lake(rows: Callable[..., DataFrame], one_session: SparkSession, tmp_path: Path) -> Lake:
     """Ledgers of five nights, the last of which failed, and of a report."""
 
-    @contextmanager
-    def same(settings: object, name: str) -> Iterator[SparkSession]:
-        yield spark
-
-    monkeypatch.setattr(commands, "_session", same)
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "there").touch()
     lake = Lake(tmp_path)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from tracelake import commands
 from tracelake.cli import app
 from tracelake.due import Due, due, note_made
 from tracelake.pipelines.lake import Lake
@@ -21,19 +18,7 @@ from tracelake.recorder.simulate import Truth
 from tracelake.reports.files import fleet_file, job_file
 
 RUNNER = CliRunner()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_session(spark: SparkSession) -> Iterator[None]:
-    """Commands use the tests' session, and leave it running."""
-
-    @contextmanager
-    def same(settings: object, name: str) -> Iterator[SparkSession]:
-        yield spark
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(commands, "_session", same)
-        yield
+pytestmark = pytest.mark.usefixtures("one_session")
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from tracelake import commands
 from tracelake import publish as work
 from tracelake.cli import app
 from tracelake.commands import UserError
@@ -135,9 +133,8 @@ def _put(lake: Lake, rows: Any, name: str, given: Sequence[dict[str, Any]]) -> N
     lake.append(conform(rows(table(name), *given), table(name)), table(name))
 
 
-def test_the_command_over_a_lake(
-    spark: SparkSession, rows: Any, tmp_path: Path, server: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("one_session")
+def test_the_command_over_a_lake(spark: SparkSession, rows: Any, tmp_path: Path, server: Any) -> None:
     night = Nights(tmp_path, webhook={"url": server.url})  # for its pages and settings
     lake = Lake(tmp_path / "lake")
     finding = {"job_id": "plain", "attempt": 1, "severity": "warn", "lost_ns": 3_600 * SECOND, "evidence": ["x"]}
@@ -147,14 +144,10 @@ def test_the_command_over_a_lake(
     verdicts = [{"job_id": job, "is_publishable": job != "running", "reasons": ["broken key"]} for job in JOBS]
     _put(lake, rows, "normalized.jobs", [{"job_id": job, "state": "completed", "tags": {"a": "b"}} for job in JOBS])
     _put(lake, rows, "aggregates.job_summary", [{"job_id": "plain", "gpu_active_ratio": 0.1}, *latest])
+    assert {row["finding_count"] for row in deliveries.standing(lake, spark)} == {None}, "nobody looked for any"
     _put(lake, rows, "aggregates.findings", [{**finding, "attempt": 0, "finding_number": 1, "title": "old"}, *found])
     _put(lake, rows, "operations.publications", verdicts)
 
-    @contextmanager
-    def same(settings: object, name: str) -> Iterator[SparkSession]:
-        yield spark
-
-    monkeypatch.setattr(commands, "_session", same)
     conf = tmp_path / "conf.toml"
     conf.write_text(f'[publish.webhook]\nurl = "{server.url}"\n')
 

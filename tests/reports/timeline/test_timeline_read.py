@@ -5,8 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from typer.testing import CliRunner
 
-from tracelake import commands
 from tracelake.cli import app
 from tracelake.pipelines.lake import Lake
 from tracelake.recorder.simulate import Truth
@@ -156,17 +154,6 @@ def test_what_is_not_there_is_one_clear_line(read: Read, spark: SparkSession) ->
         read(from_ns=5, to_ns=6)
     with pytest.raises(UnknownJobError, match="no job nobody"):
         timeline_rows(lambda text: [r.asDict(recursive=True) for r in spark.sql(text).collect()], "nobody")
-
-
-@pytest.fixture
-def one_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command uses the tests' session, and leaves it running."""
-
-    @contextmanager
-    def same(settings: object, name: str) -> Iterator[SparkSession]:
-        yield spark
-
-    monkeypatch.setattr(commands, "_session", same)
 
 
 @pytest.mark.usefixtures("one_session")
