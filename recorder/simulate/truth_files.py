@@ -24,10 +24,11 @@ def write_truths(lake: Path, truths: Iterable[JobTruth]) -> None:
 
 def read_truths(lake: Path) -> tuple[JobTruth, ...]:
     """What is true of every simulated job of a lake whose truth was written, in order of their ids."""
-    return tuple(_job(json.loads(path.read_text())) for path in sorted((lake / FOLDER).glob("*.json")))
+    return tuple(truth_of(json.loads(path.read_text())) for path in sorted((lake / FOLDER).glob("*.json")))
 
 
-def _job(raw: Mapping[str, Any]) -> JobTruth:
+def truth_of(raw: Mapping[str, Any]) -> JobTruth:
+    """A truth from what JSON holds of it."""
     return JobTruth(
         **{
             **raw,
