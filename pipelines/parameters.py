@@ -63,6 +63,7 @@ class Parameters:
     throttled_clock_max_ratio: float = 0.97
     throttled_sample_min_ratio: float = 0.5
 
+    usual_step_min_count: int = 3
     finding_min_ratio: float = 0.05
     finding_comm_min_ratio: float = 0.07
     finding_host_min_ratio: float = 0.12

@@ -25,6 +25,7 @@ from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
 def findings(
     jobs: DataFrame,
     sources: DataFrame,
+    devices: DataFrame,
     annotations: DataFrame,
     job_summary: DataFrame,
     step_ledger: DataFrame,
@@ -40,12 +41,12 @@ def findings(
 
     Lost time of different findings may overlap: it is what each alone would save, not parts of a whole.
     """
-    usual = usual_steps(step_times)
+    usual = usual_steps(step_times, parameters)
     rules = (
         slow_ranks(stragglers),
         slow_steps(outlier_steps),
         usual_step(spent(usual, step_ledger, idle_causes, annotations), kernel_stats, parameters),
-        fp32_products(kernel_stats, parameters),
+        fp32_products(kernel_stats, devices, parameters),
         memory_leaks(device_samples),
         killed_processes(sources),
         redone_steps(step_ledger),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tracelake.pipelines.functions.where import SOURCE_KEY
+from tracelake.pipelines.functions.where import ATTEMPT_KEY, SOURCE_KEY
 
 PRODUCTS = ("gemm", "conv", "attention", "moe")
 """Kernel classes whose work is counted in FLOPs."""
@@ -17,8 +17,25 @@ _FACTORS = {
 
 
 def is_fp32_product() -> Column:
-    """Products in fp32 outside tensor cores: tf32 or bf16 would run there."""
+    """Products in fp32 outside tensor cores: a shorter type would run there."""
     return F.col("kernel_class").isin("gemm", "conv") & (F.col("precision") == "fp32") & ~F.col("is_tensor_core")
+
+
+def shorter_types(devices: DataFrame) -> DataFrame:
+    """Per attempt, shorter_types: what its devices' tensor cores take instead of fp32, in words; NULL where they have
+    none. Volta and Turing (7.x) take fp16 only, Ampere brought tf32 and bf16.
+
+    Of several kinds of device the oldest counts. Compute capabilities are NVIDIA's; others' are not told apart.
+    """
+    is_nvidia = ~F.coalesce(F.lower("name").rlike("amd|instinct|radeon"), F.lit(False))
+    version = F.when(is_nvidia, F.col("compute_capability").try_cast("double"))
+    oldest = devices.groupBy(*ATTEMPT_KEY).agg(F.min(version).alias("oldest"))
+    types = (
+        F.when(F.col("oldest").isNull(), F.lit("tf32, bf16 or fp16, whichever the device has"))
+        .when(F.col("oldest") >= 8, F.lit("tf32 or bf16"))
+        .when(F.col("oldest") >= 7, F.lit("fp16; these devices have neither tf32 nor bf16"))
+    )
+    return oldest.select(*ATTEMPT_KEY, types.alias("shorter_types"))
 
 
 def known_flops(kernels: DataFrame, operators: DataFrame, group: list[str]) -> DataFrame:

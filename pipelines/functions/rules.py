@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.evidence import reference
-from tracelake.pipelines.functions.products import is_fp32_product
+from tracelake.pipelines.functions.products import is_fp32_product, shorter_types
 from tracelake.pipelines.functions.redone import redone_of
 from tracelake.pipelines.functions.remedies import remedy
 from tracelake.pipelines.functions.usual import CLASSES
@@ -118,6 +118,8 @@ def usual_step(spent: DataFrame, kernel_stats: DataFrame, parameters: Parameters
             "evidence": F.array(F.when(is_class, by_class).otherwise(by_cause)),
             "cause": F.when(is_bound, F.lit("launch_bound")).otherwise(F.col("cause")),
             "lost_ns": F.col("spent_sum_ns"),
+            # Of few steps it is not known whether they are the usual ones.
+            "confidence": F.least(F.col("step_count") / parameters.outlier_step_min_count, F.lit(1.0)),
         }
     )
     title = F.concat(
@@ -126,8 +128,9 @@ def usual_step(spent: DataFrame, kernel_stats: DataFrame, parameters: Parameters
     return _finding(rows, F.lit("usual_step"), title)
 
 
-def fp32_products(kernel_stats: DataFrame, parameters: Parameters) -> DataFrame:
-    """Matrix products and convolutions in fp32 outside tensor cores. All of their time is at stake, not all is won."""
+def fp32_products(kernel_stats: DataFrame, devices: DataFrame, parameters: Parameters) -> DataFrame:
+    """Matrix products and convolutions in fp32 outside tensor cores that the devices have. All of their time is at
+    stake, not all is won."""
     slow = is_fp32_product()
     of_one = F.concat(F.col("short_name"), F.lit(" duration_sum_ns "), F.col("duration_sum_ns").cast("string"))
     compute = kernel_stats.filter("kernel_class <> 'communication'").withColumn(
@@ -140,10 +143,11 @@ def fp32_products(kernel_stats: DataFrame, parameters: Parameters) -> DataFrame:
         .alias("shown"),
     )  # fmt: skip
     share = F.col("lost_ns") / F.col("all_ns")
-    rows = found.withColumn("share", share).filter(share >= parameters.finding_min_ratio)
+    large = found.withColumn("share", share).filter(share >= parameters.finding_min_ratio)
+    rows = large.join(shorter_types(devices), ATTEMPT_KEY).filter("shorter_types IS NOT NULL")
     title = F.concat(
         _percent("share"), F.lit(" of compute kernel time are fp32 products without tensor cores: "),
-        F.format_number(F.col("lost_ns") / 1e9, 3), F.lit(" s that could run as tf32 or bf16"),
+        F.format_number(F.col("lost_ns") / 1e9, 3), F.lit(" s that could run as "), F.col("shorter_types"),
     )  # fmt: skip
     evidence = F.transform("shown", lambda each: each["said"])
     return _finding(

@@ -6,17 +6,33 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.blame import STEP
+from tracelake.pipelines.functions.stats import nearest_rank
 from tracelake.pipelines.functions.steps import numbered_steps, of_main_step
 from tracelake.pipelines.functions.where import ATTEMPT_KEY, SOURCE_KEY
+from tracelake.pipelines.parameters import Parameters
 
 CLASSES = ("exposed_comm", "memcpy")
 """Classes of the step ledger that are told of, beside causes of idle time."""
 _TOLD = ("data_loading", "synchronize", "compile", "communication_host", "launch_latency", "python_or_other")
 
 
-def usual_steps(step_times: DataFrame) -> DataFrame:
-    """The usual training steps of the name with most time in its attempt, as (`STEP`, duration_ns, rank_count)."""
-    usual = step_times.filter("kind = 'usual' AND step_group = 'training'")
+def usual_steps(step_times: DataFrame, parameters: Parameters) -> DataFrame:
+    """The usual training steps of the name with most time in its attempt, as (`STEP`, duration_ns, rank_count).
+
+    A profiler often records a handful, too few to judge: of those, the ones near their median, if they are enough.
+    """
+    training = step_times.filter("step_group = 'training'")
+    few = training.filter("reason = 'too_few_steps'")
+    all_of_name = Window.partitionBy(*ATTEMPT_KEY, "step_name")
+    away = F.abs(F.col("duration_ns") - F.col("middle_ns"))
+    near = (
+        few.join(few.groupBy(*ATTEMPT_KEY, "step_name").agg(nearest_rank("duration_ns", 0.5).alias("middle_ns")),
+                 [*ATTEMPT_KEY, "step_name"])
+        .filter(away <= F.col("middle_ns") * parameters.warm_up_within_ratio)
+        .withColumn("near_count", F.count(F.lit(1)).over(all_of_name))
+        .filter(F.col("near_count") >= parameters.usual_step_min_count)
+    )  # fmt: skip
+    usual = training.filter("kind = 'usual'").unionByName(near.select(*training.columns))
     return of_main_step(usual).select(*STEP, "duration_ns", "rank_count")
 
 

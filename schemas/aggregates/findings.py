@@ -44,6 +44,7 @@ TABLE = Table(
     reads=(
         "normalized.jobs",
         "normalized.sources",
+        "normalized.devices",
         "normalized.annotations",
         "aggregates.job_summary",
         "aggregates.step_ledger",

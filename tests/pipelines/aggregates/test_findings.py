@@ -50,6 +50,18 @@ def without(given: dict[str, list[Row]], table: str, **of: Any) -> dict[str, lis
     return given | {table: [row for row in given[table] if any(row[name] != value for name, value in of.items())]}
 
 
+def few(*durations: int) -> dict[str, list[Row]]:
+    """So many steps, too few to judge, of so many milliseconds, each with 30 of data loading on both ranks."""
+    given = usual({"data_loading": 30}, steps=len(durations))
+    unjudged = {"kind": "withheld", "score": None, "reason": "too_few_steps"}
+    times = [row | unjudged | {"duration_ns": ms * MS} for row, ms in zip(given["step_times"], durations, strict=True)]
+    return given | {"step_times": times}
+
+
+def device(capability: str | None, name: str = "NVIDIA", device_id: str = "d") -> Row:
+    return {"source_id": device_id, "device_id": device_id, "name": name, "compute_capability": capability}
+
+
 def kernels(*named: tuple[str, str, str, bool, int, int]) -> list[Row]:
     return [
         {"name": name, "short_name": name, "kernel_class": class_, "precision": precision, "is_tensor_core": tensor,
@@ -112,6 +124,12 @@ STORIES: dict[str, Story] = {
             row | {"kind": "slow", "score": 9.0} for row in usual({})["step_times"]]},
         expect=[],
     ),
+    "too few steps to judge, near their median": story(
+        **few(100, 101, 99, 120, 500),
+        expect=[{"rule": "usual_step", "cause": "data_loading", "step_count": 4, "lost_ns": 2 * 4 * 30 * MS,
+                 "confidence": 0.5, "title": "28.6 % of every step is lost on every rank: data loading"}],
+    ),
+    "two of them say nothing": story(**few(100, 101, 500), expect=[]),
     "Python before short kernels: bound by launches": story(
         **usual({"python_or_other": 20}), kernel_stats=kernels(("add", "elementwise", "fp16", False, 1, 100)),
         expect=[{"cause": "launch_bound"}],
@@ -124,11 +142,27 @@ STORIES: dict[str, Story] = {
         kernel_stats=kernels(("sgemm", "gemm", "fp32", False, 30, 3), ("sconv", "conv", "fp32", False, 10, 3),
                              ("hgemm", "gemm", "fp16", True, 50, 3), ("add", "elementwise", "fp32", False, 10, 3),
                              ("nccl", "communication", "fp32", False, 900, 3)),
+        devices=[device("12.0"), device("9.0", device_id="e")],
         expect=[{"rule": "precision", "cause": "precision", "severity": "info", "lost_ns": 40 * MS,
                  "title": "40.0 % of compute kernel time are fp32 products without tensor cores: 0.040 s that could "
                           "run as tf32 or bf16"}],
     ),
+    "Volta and Turing have neither tf32 nor bf16": story(
+        kernel_stats=kernels(("sgemm", "gemm", "fp32", False, 30, 3)),
+        devices=[device("9.0"), device("7.5", device_id="e")],
+        expect=[{"title": "100.0 % of compute kernel time are fp32 products without tensor cores: 0.030 s that could "
+                          "run as fp16; these devices have neither tf32 nor bf16"}],
+    ),
+    "Pascal has no tensor cores": story(
+        kernel_stats=kernels(("sgemm", "gemm", "fp32", False, 30, 3)), devices=[device("6.0")], expect=[],
+    ),
+    "AMD counts otherwise": story(
+        kernel_stats=kernels(("sgemm", "gemm", "fp32", False, 30, 3)), devices=[device("9.4", "AMD Instinct MI300X")],
+        expect=[{"title": "100.0 % of compute kernel time are fp32 products without tensor cores: 0.030 s that could "
+                          "run as tf32, bf16 or fp16, whichever the device has"}],
+    ),
     "tf32 products on tensor cores are none": story(
+        devices=[device("8.0")],
         kernel_stats=kernels(("sgemm", "gemm", "tf32", True, 30, 3), ("tgemm", "gemm", "fp32", True, 30, 3)), expect=[],
     ),
     "memory that grows": story(
