@@ -66,8 +66,9 @@ build/s3/jars: .venv/ready pipelines/jars.toml
 
 S3 ?= build/s3/versitygw build/s3/jars
 
+# Two at once, each with a Spark session of its own, file by file in the order of their names.
 test: setup $(FRAMEWORKS) $(AIRFLOW) $(S3) ## All tests
-	$(BIN)/python tests/halves.py
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: setup ## Formatting, lint, types, layers
 	$(BIN)/ruff format --check .

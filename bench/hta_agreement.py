@@ -3,6 +3,9 @@
 HTA's window is the first device start to the last device end, so its idle leaves out the edges of ours; what must agree
 to its rounding is compute, and compute + everything else that is busy. HTA calls communication whatever matches its
 name patterns. HTA leaves out the last profiler step unless told otherwise, and it is told.
+
+Its share of communication under compute is held against `comm_overlap_ratio`. Its causes of idle time are those of one
+stream, where another stream of the device may be busy: both are shown, and the share that waits for the host compared.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ EXPLAINED = {
     FILES[1]: "HTA rounds starts up and ends down to whole microseconds, so each event loses up to 2 us",
     FILES[2]: "the same rounding",
     FILES[4]: "HTA drops the 614 device events that have no launch; without them both parts are equal",
+    "host_wait": "HTA's is of one stream: time in which other streams are busy counts as waiting, and gaps of up to"
+    " 30 ns are kernel_wait",
 }
 """Where the two differ, and why: recomputed from the files with the peer's reduction."""
 _PEER = """
@@ -41,6 +46,12 @@ for name in sys.argv[2:]:
     row = analysis.get_temporal_breakdown(visualize=False).iloc[0]
     parts = ("idle_time(us)", "compute_time(us)", "non_compute_time(us)", "kernel_time(us)")
     rows[name] = {k: float(row[k]) for k in parts}
+    overlap = analysis.get_comm_comp_overlap(visualize=False)["comp_comm_overlap_pctg"]
+    rows[name]["overlap_percent"] = float(overlap.iloc[0]) if len(overlap.dropna()) else None
+    idle = analysis.get_idle_time_breakdown(ranks=[0], visualize=False)[0]
+    main = idle.groupby("stream")["idle_time"].sum().idxmin()
+    waits = idle[idle["stream"] == main].set_index("idle_category")["idle_time"]
+    rows[name]["host_wait_percent_of_busiest_stream"] = round(100 * float(waits["host_wait"] / waits.sum()), 1)
 print(json.dumps(rows))
 """
 _OURS = """
@@ -61,7 +72,12 @@ span = kernels.selectExpr("job_id", "start_ns", "effective_end_ns AS end_ns").un
     lake.read(session, "normalized.memops").select("job_id", "start_ns", "end_ns"))
 for row in span.groupBy("job_id").agg({"start_ns": "min", "end_ns": "max"}).join(ledger, "job_id").collect():
     rows[row["job_id"]] = {"span_ns": row["max(end_ns)"] - row["min(start_ns)"], "compute_ns": row["compute_ns"],
-        "other_busy_ns": row["exposed_comm_ns"] + row["exposed_mem_ns"]}
+        "other_busy_ns": row["exposed_comm_ns"] + row["exposed_mem_ns"],
+        "overlap": row["comm_overlap_ratio"], "idle_ns": row["idle_ns"]}
+idle = lake.read(session, "aggregates.idle_causes").filter("scope = 'window'")
+on_device = ("queued", "dependency", "unknown")
+for row in idle.filter(~idle.cause.isin(*on_device)).groupBy("job_id").agg({"idle_ns": "sum"}).collect():
+    rows[row["job_id"]]["host_idle_ns"] = row["sum(idle_ns)"]
 session.stop()
 print(json.dumps(rows))
 """
@@ -81,5 +97,9 @@ def measure() -> dict[str, Any]:
             "non_compute_time(us)": own["other_busy_ns"] / 1000,
             "idle_time(us)": (own["span_ns"] - busy) / 1000,
         }
-        files[name] = {"hta": hta, "tracelake": mine, "largest_difference_us": max(abs(mine[k] - hta[k]) for k in mine)}
+        apart = max(abs(mine[k] - hta[k]) for k in mine)
+        overlap = None if own["overlap"] is None else round(100 * own["overlap"], 2)
+        host = round(100 * own.get("host_idle_ns", 0) / own["idle_ns"], 1)
+        shares = {"overlap_percent": overlap, "host_wait_percent_of_device": host}
+        files[name] = {"hta": hta, "tracelake": {**mine, **shares}, "largest_difference_us": apart}
     return {"files": files, "explained": EXPLAINED}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tracelake import commands
+from tracelake.pipelines import runner
 from tracelake.pipelines.functions.local import local_frame
 from tracelake.pipelines.lake import Lake
 from tracelake.pipelines.runner import run
 from tracelake.pipelines.session import spark_session
+from tracelake.pipelines.validation import Asked, Validated, Validator
 from tracelake.recorder.simulate import DAY, Truth, simulate_job
 from tracelake.recorder.simulate.fleet import jobs
 from tracelake.schemas.model import Table
@@ -26,12 +29,8 @@ from tracelake.schemas.render.spark import ddl
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Full-size cases run where they are asked for: `-m full`. What takes the session is marked `spark`."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.spark)
+    """Full-size cases run where they are asked for: `-m full`."""
     if "full" in str(config.getoption("markexpr")):
         return
     for item in items:
@@ -42,10 +41,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Hours of runs of some hundred lakes: more is alive at a time than in any command.
-    session = spark_session("tests", {"spark.driver.memory": "8g"})
-    yield session
+    # Half an hour of runs of some hundred lakes: more is alive at a time than in any command.
+    session = spark_session("tests", {"spark.driver.memory": "6g"})
+    with Validator() as validator, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "Validator", lambda: _Shared(validator))
+        yield session
     session.stop()
+
+
+class _Shared:
+    """Great Expectations takes seconds to load: all runs of a session ask one process, one after the other."""
+
+    _turn = threading.Lock()
+
+    def __init__(self, validator: Validator) -> None:
+        self._validator = validator
+
+    def __enter__(self) -> _Shared:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The session ends it."""
+
+    def validate(self, tables: Mapping[str, Asked]) -> dict[str, dict[str, Validated]]:
+        with self._turn:
+            return self._validator.validate(tables)
 
 
 @pytest.fixture(scope="module")
