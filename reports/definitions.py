@@ -95,6 +95,14 @@ _DEVICES = {
         "to the queue, or to unknown, as are the gap after the last event and gaps without a known launch. The causes "
         "sum to idle exactly.",
     ),
+    "goodput": Definition(
+        "Goodput",
+        "Device time inside steps that count, over all attempts of a job: what is allocated (devices times wall time) "
+        "less initialization and warm-up steps, checkpoints, redone steps, time outside steps, and what is unknown: "
+        "withheld or not recorded. Communication and idle time inside steps are goodput, and not productive. Ratios "
+        "are over the known allocation; where more than 10 % is unknown there are none. Gaps between attempts are in "
+        "no allocation.",
+    ),
     "window": Definition(
         "Recorded window",
         "From start to stop as the recorder says; for imported files, from the first event to the end of the last. "

@@ -160,5 +160,6 @@ def ideal() -> JobData:
         causes=sample_causes.ideal(400, "step", durations, 231 * MS),
         before=sample_causes.BEFORE,
         verdict=sample_causes.VERDICT,
+        goodput=part.goodput("llm-7b-2024-03-10"),
         moved_kernels=sample_causes.MOVED,
     )
