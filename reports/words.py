@@ -246,6 +246,7 @@ REASONS = {
     "no_matched_collectives": "no collective was matched that tells how far the clock is off",
     "too_few_readings": "too few readings",
     "memory_size_unknown": "the device's memory size is not known",
+    "no_send_recv": "no send or receive is known to have run in a step",
     "no_allocation": "no device's time is known",
     "attempt_missing": "an attempt of the job was not recorded, or has no device's time",
     "much_withheld": "more than 10 % of the allocation is unknown, most of it withheld",

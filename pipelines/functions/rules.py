@@ -126,6 +126,39 @@ def usual_step(spent: DataFrame, kernel_stats: DataFrame, parameters: Parameters
     return _finding(rows, F.lit("usual_step"), title)
 
 
+def pipeline_bubbles(sent: DataFrame, parameters: Parameters) -> DataFrame:
+    """What the stages of a pipeline wait for each other: `sent` of usual.py, from the least share of their time on."""
+    share = F.col("spent_ns") / F.col("steps_ns")
+    of_one = F.concat(F.lit("exposed_p2p_ns "), F.col("spent_ns").cast("string"), F.lit(" of "),
+                      F.col("steps_ns").cast("string"), F.lit(" ns of the usual steps"))  # fmt: skip
+    said = F.coalesce(
+        reference("aggregates.step_ledger", of_one, *ATTEMPT_KEY, "step_name", "rank"),
+        reference("aggregates.step_ledger", F.concat("who", F.lit(": "), of_one), *ATTEMPT_KEY, "step_name"),
+    )
+    stage = F.concat("who", F.lit(" ("), F.format_number(share * 100, 1), F.lit(" %)"))
+    stages = sent.withColumn("stage", F.struct(share.alias("share"), stage.alias("name"), said.alias("said")))
+    found = stages.groupBy(*ATTEMPT_KEY, "step_name").agg(
+        F.max("step_count").alias("step_count"),
+        F.min("first_step_occurrence").alias("first_step_occurrence"),
+        F.max("last_step_occurrence").alias("last_step_occurrence"),
+        F.sum("spent_ns").alias("lost_ns"),
+        F.sum("steps_ns").alias("steps_ns"),
+        F.max("stage").alias("most"),
+        F.min("stage").alias("least"),
+    )
+    rows = found.withColumn("share", F.col("lost_ns") / F.col("steps_ns")).filter(
+        F.col("share") >= parameters.finding_bubble_min_ratio
+    )
+    title = F.concat(
+        F.lit("Pipeline bubbles: "), _percent("share"), F.lit(" of every step, "),
+        F.format_number(F.col("lost_ns") / 1e9, 3), F.lit(" s in all, wait in sends and receives; most "),
+        "most.name", F.lit(", least "), "least.name",
+    )  # fmt: skip
+    evidence = F.array_distinct(F.array("most.said", "least.said"))
+    told = rows.withColumns({"cause": F.lit("pipeline_bubble"), "evidence": evidence})
+    return _finding(told, F.lit("pipeline_bubbles"), title)
+
+
 def fp32_products(kernel_stats: DataFrame, parameters: Parameters) -> DataFrame:
     """Matrix products and convolutions in fp32 outside tensor cores. All of their time is at stake, not all is won."""
     slow = is_fp32_product()

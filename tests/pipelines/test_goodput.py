@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from expect import Row, Rows, small_data
 from pyspark.sql import DataFrame, SparkSession
-from quick import run_without
+from quick import only_for
 
 from tracelake.pipelines.lake import Lake
 from tracelake.recorder.simulate import JobTruth, simulate_job
 from tracelake.recorder.simulate.faults import Fault
 from tracelake.recorder.simulate.fleet import Job, jobs
 from tracelake.recorder.simulate.play import RESTART_NS
-from tracelake.schemas.catalog import table, tables, views
+from tracelake.schemas.catalog import table, views
 
 PARTS = (
     "initialization_ns", "checkpoint_ns", "redone_ns", "outside_steps_ns", "withheld_ns", "not_recorded_ns",
@@ -105,17 +105,6 @@ def test_an_attempt_without_steps_is_none_of_the_goodput(goodput: Goodput) -> No
     assert found["restart_gap_ns"] is None, "an attempt that begins before the last one ended: clocks that differ"
 
 
-def _others(*wanted: str) -> list[str]:
-    """The aggregates that none of these rests on."""
-    needed: set[str] = set()
-    ask = list(wanted)
-    while ask:
-        name = ask.pop()
-        needed.add(name)
-        ask += [read for read in table(name).reads if read not in needed]
-    return sorted(set(tables("aggregates")) - needed)
-
-
 @pytest.fixture(scope="module")
 def resumed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Resumed:
     lake = Lake(tmp_path_factory.mktemp("resumed"))
@@ -125,7 +114,7 @@ def resumed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Re
         faults=(Fault("resumed", 4, first=14),),
     )  # fmt: skip
     truth = simulate_job(lake.root, job)
-    run_without(*_others(*views()["v_goodput"].reads))(lake, spark)
+    only_for("fleet_daily", "findings")(lake, spark)
     lake.register(spark)
     (row,) = spark.table("v_goodput").collect()
     return row.asDict(), truth, job

@@ -114,6 +114,12 @@ def test_goodput_of_all_attempts_and_what_took_the_rest(page: Write) -> None:
     assert "Goodput is unknown." in dlrm and "<code>no_allocation</code>" in dlrm
 
 
+def test_pipeline_bubbles_are_a_key_figure_where_ranks_send(page: Write) -> None:
+    html = page("ideal").read_text("utf-8")
+    assert re.search(r'#def-pipeline-bubble"[^>]*>Pipeline bubbles</a></dt><dd class="v">6\.2', html)
+    assert ">Pipeline bubbles</a></dt>" not in page("dlrm").read_text("utf-8")
+
+
 def test_goodput_without_a_ratio_says_why() -> None:
     data = sample_ideal.ideal()
     assert data.goodput
