@@ -67,6 +67,7 @@ class Parameters:
     finding_min_ratio: float = 0.05
     finding_comm_min_ratio: float = 0.07
     finding_host_min_ratio: float = 0.12
+    finding_bubble_min_ratio: float = 0.07
     launch_bound_kernel_max_ns: int = 50_000
     flops_known_min_ratio: float = 0.95
     left_out_tables: tuple[str, ...] = ()

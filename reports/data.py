@@ -21,6 +21,7 @@ from tracelake.reports.cause_rows import (
     WhatIf,
 )
 from tracelake.reports.change_rows import KernelChange, RunBefore, Verdict
+from tracelake.reports.goodput_rows import Goodput, goodput
 from tracelake.reports.metric_rows import (
     Annotation,
     AnnotationBin,
@@ -62,8 +63,8 @@ TABLES = tuple(
     for layer, listed in {
         "normalized": "devices sources",
         "aggregates": "annotation_histogram annotation_stats clock_alignment collective_matches collective_waits"
-        " critical_path device_ledger device_samples findings idle_causes kernel_stats launch_stats memop_stats"
-        " outlier_steps precision_stats rank_stats rank_steps step_ledger stragglers utilization what_if",
+        " critical_path device_ledger device_samples findings fleet_daily idle_causes kernel_stats launch_stats"
+        " memop_stats outlier_steps precision_stats rank_stats rank_steps step_ledger stragglers utilization what_if",
         "operations": "checks publications quarantine",
     }.items()
     for name in listed.split()
@@ -125,6 +126,7 @@ class JobData:
     before: RunBefore | None = None
     verdict: Verdict | None = None
     moved_kernels: tuple[KernelChange, ...] = ()
+    goodput: Goodput | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,7 @@ def jobs_data(query: Query, chosen: Sequence[Chosen]) -> dict[str, JobData]:
     annotations = read.named_ranges(query, here)
     publications = read_checks.publications(query, mine)
     other_devices = read.other_devices(query, here, devices)
+    goodputs = goodput(query, mine)
     lists: dict[str, Mapping[str, Any]] = {
         "findings": read.findings(query, here),
         "devices": devices,
@@ -218,6 +221,7 @@ def jobs_data(query: Query, chosen: Sequence[Chosen]) -> dict[str, JobData]:
             causes=Causes(**_its(causes, job_id)),
             before=c.before,
             verdict=c.verdict,
+            goodput=next(iter(goodputs.get(job_id, ())), None),
             **_its(lists, job_id),
         )
         for c in chosen

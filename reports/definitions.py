@@ -95,6 +95,13 @@ _DEVICES = {
         "to the queue, or to unknown, as are the gap after the last event and gaps without a known launch. The causes "
         "sum to idle exactly.",
     ),
+    "goodput": Definition(
+        "Goodput",
+        "Device time inside steps that count, over all attempts of a job: its allocation (devices × wall time) less "
+        "initialization and warm-up steps, checkpoints, redone steps, time outside steps, and what is withheld or not "
+        "recorded. Communication and idle time inside steps are goodput, and not productive. Ratios are over the known "
+        "allocation; where more than 10 % is unknown there are none. Gaps between attempts are in no allocation.",
+    ),
     "window": Definition(
         "Recorded window",
         "From start to stop as the recorder says; for imported files, from the first event to the end of the last. "
@@ -201,6 +208,11 @@ _KERNELS = {
         "Precision",
         "Input type of a kernel's math. From the data type of the operator or collective that it belongs to where "
         "that is known, else from its name, else unknown. Shares are of compute kernel time, communication left out.",
+    ),
+    "pipeline-bubble": Definition(
+        "Pipeline bubbles",
+        "Time of a step in which a device runs a send or receive, named so by its arguments, and no compute, over "
+        "step time: the median step of the median rank. Stages wait so for each other; bare transfers count too.",
     ),
     "mfu": Definition(
         "Model FLOPs utilization",

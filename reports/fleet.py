@@ -8,23 +8,24 @@ from tracelake.reports import fleet_panels as panels
 from tracelake.reports import format as f
 from tracelake.reports.fleet_data import FleetData
 from tracelake.reports.page import Page, definitions, foot
+from tracelake.reports.panels import fleet_goodput
 
 _RAIL = (
-    ("Fleet", (("figures", "Key figures"), ("hours", "GPU-hours"), ("savings", "Top savings"))),
+    ("Fleet", (("figures", "Key figures"), ("hours", "GPU-hours"), ("goodput", "Goodput"), ("savings", "Top savings"))),
     (
         "Changes",
         (("changes", "Regressions"), ("nodes", "Suspect nodes"), ("groups", "By project"), ("trend", "30 days")),
     ),
     ("Record", (("definitions", "Definitions"),)),
 )
-_DEFINED = ("fleet", "fleet-cause", "findings", "regression", "suspect-node")
+_DEFINED = ("fleet", "fleet-cause", "goodput", "findings", "regression", "suspect-node")
 
 
 def fleet_page(data: FleetData, *, made_ns: int) -> str:
     """The page as HTML. made_ns is the time that its foot states."""
     shown = [
-        panels.hours(data), panels.savings(data), panels.changes(data), panels.nodes(data), panels.groups(data),
-        panels.trend(data), definitions(_DEFINED),
+        panels.hours(data), fleet_goodput.panel(data), panels.savings(data), panels.changes(data), panels.nodes(data),
+        panels.groups(data), panels.trend(data), definitions(_DEFINED),
     ]  # fmt: skip
     day = dt.date.fromisoformat(data.day)
     o = data.overview

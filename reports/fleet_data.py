@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tracelake.reports import read_fleet as read
 from tracelake.reports.fleet_rows import CauseTime, Change, DayTime, GroupTime, Overview, Saving, SuspectNode
+from tracelake.reports.goodput_rows import FleetGoodput, Goodput
 from tracelake.reports.sql import Query
 
 
@@ -26,6 +27,8 @@ class FleetData:
     suspects: tuple[SuspectNode, ...]
     days: tuple[DayTime, ...]
     groups: Mapping[str, tuple[GroupTime, ...]]
+    goodput: tuple[FleetGoodput, ...] = ()
+    lowest: tuple[Goodput, ...] = ()
 
     @property
     def total_ns(self) -> int:
@@ -55,4 +58,6 @@ def fleet_data(query: Query, day: str | None = None) -> FleetData:
         suspects=read.suspects(query, chosen),
         days=read.days(query, chosen),
         groups={by: read.groups(query, chosen, by) for by in read.GROUPS},
+        goodput=read.goodput(query, chosen),
+        lowest=read.lowest_goodput(query, chosen),
     )

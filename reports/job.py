@@ -13,6 +13,7 @@ from tracelake.reports.panels import (
     communication,
     devices,
     findings,
+    goodput,
     header,
     idle,
     info,
@@ -35,6 +36,7 @@ _RAIL = (
         (
             ("devices", "Device time"),
             ("idle", "Idle by cause"),
+            ("goodput", "Goodput"),
             ("utilization", "Utilization"),
             ("communication", "Communication"),
             ("ranks", "Ranks"),
@@ -66,6 +68,7 @@ def job_page(data: JobData, *, made_ns: int, timeline: str = "") -> str:
     before: list[Panel] = [
         *devices.panels(data),
         idle.panel(data),
+        goodput.panel(data),
         utilization.panel(data),
         *communication.panels(data),
         *steps.panels(data),

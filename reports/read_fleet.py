@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from tracelake.reports.fleet_rows import CauseTime, Change, DayTime, GroupTime, Overview, Saving, SuspectNode
+from tracelake.reports.goodput_rows import FleetGoodput, Goodput
 from tracelake.reports.sql import Query, fetch, literal, names
 
 DAYS = 30
 MAX_SAVINGS = 10
 MAX_CHANGES = 20
 MAX_NODES = 20
+MAX_GOODPUTS = 10
+MAX_REASONS = 10
 MAX_GROUPS = 12
 MAX_CAUSES = 40
 GROUPS = ("project", "user", "family", "instance_type")
@@ -101,6 +104,30 @@ def suspects(query: Query, day: str) -> tuple[SuspectNode, ...]:
         f"SELECT {names(SuspectNode)} FROM v_suspect_nodes WHERE last_utc >= {end} - INTERVAL 7 DAYS "
         f"ORDER BY lost_hours DESC NULLS LAST, node_id LIMIT {MAX_NODES}",
     )
+
+
+def goodput(query: Query, day: str) -> tuple[FleetGoodput, ...]:
+    """Jobs with time in the day, all attempts of each, together by the reason why they have no goodput."""
+    sums = ", ".join(f"sum({c}) AS {c}" for c in ("restart_count", "goodput_ns", "productive_ns"))
+    return fetch(
+        query,
+        FleetGoodput,
+        f"SELECT reason, count(*) AS job_count, sum(allocated_ns - withheld_ns - not_recorded_ns) AS known_ns, {sums} "
+        f"FROM v_goodput WHERE {_in_day(day)} GROUP BY reason ORDER BY job_count DESC, reason LIMIT {MAX_REASONS}",
+    )
+
+
+def lowest_goodput(query: Query, day: str) -> tuple[Goodput, ...]:
+    return fetch(
+        query,
+        Goodput,
+        f"SELECT {names(Goodput)} FROM v_goodput WHERE {_in_day(day)} AND goodput_ratio IS NOT NULL "
+        f"ORDER BY goodput_ratio, job_id LIMIT {MAX_GOODPUTS}",
+    )
+
+
+def _in_day(day: str) -> str:
+    return f"job_id IN (SELECT job_id FROM fleet_daily WHERE day = {_date(day)})"
 
 
 def _date(day: str) -> str:

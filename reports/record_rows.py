@@ -62,6 +62,7 @@ class Summary:
     achieved_flops_per_s: float | None
     peak_flops_per_s: float | None
     mfu_ratio: float | None
+    bubble_ratio: float | None
     cpu_util_ratio: float | None
     cpu_active_ratio: float | None
     gpu_util_sampled_ratio: float | None

@@ -70,6 +70,16 @@ CAUSES = (
 )
 """What the device time of a fleet goes to, in the order in which it is taken from the allocation."""
 assert {part.column for part in CAUSES} == set(FLEET_CAUSES)
+GOODPUT = (
+    Part("goodput_ns", "inside steps that count", "--compute", "goodput"),
+    Part("initialization_ns", "initialization and warm-up", "--warm-up", "goodput"),
+    Part("checkpoint_ns", "checkpoint", "--checkpoint", "goodput"),
+    Part("redone_ns", "redone steps", "--redone", "goodput"),
+    Part("outside_steps_ns", "outside steps", "--dependency", "goodput"),
+    Part("withheld_ns", "withheld", "--unknown", "goodput"),
+    Part("not_recorded_ns", "not recorded", "--unknown", "goodput"),
+)
+"""Parts of a job's allocation, by column of v_goodput."""
 CAUSE_GROUPS = (
     ("productive", "--compute", ("productive",)),
     ("communication", "--exposed-comm", ("straggler_wait", "exposed_comm")),
@@ -236,6 +246,11 @@ REASONS = {
     "no_matched_collectives": "no collective was matched that tells how far the clock is off",
     "too_few_readings": "too few readings",
     "memory_size_unknown": "the device's memory size is not known",
+    "no_send_recv": "no send or receive is known to have run in a step",
+    "no_allocation": "no device's time is known",
+    "attempt_missing": "an attempt of the job was not recorded, or has no device's time",
+    "much_withheld": "more than 10 % of the allocation is unknown, most of it withheld",
+    "much_not_recorded": "more than 10 % of the allocation is unknown, most of it not recorded",
 }
 
 

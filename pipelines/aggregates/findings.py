@@ -12,12 +12,13 @@ from tracelake.pipelines.functions.rules import (
     fp32_products,
     killed_processes,
     memory_leaks,
+    pipeline_bubbles,
     redone_steps,
     slow_ranks,
     slow_steps,
     usual_step,
 )
-from tracelake.pipelines.functions.usual import spent, usual_steps
+from tracelake.pipelines.functions.usual import sent, spent, usual_steps
 from tracelake.pipelines.functions.where import ATTEMPT_KEY
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
 
@@ -46,6 +47,7 @@ def findings(
         slow_ranks(stragglers),
         slow_steps(outlier_steps),
         usual_step(spent(usual, step_ledger, idle_causes, annotations), kernel_stats, parameters),
+        pipeline_bubbles(sent(usual, step_ledger), parameters),
         fp32_products(kernel_stats, devices, parameters),
         memory_leaks(device_samples),
         killed_processes(sources),

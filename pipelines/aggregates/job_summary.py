@@ -61,6 +61,7 @@ def job_summary(
     joined = joined.join(_ranks(sources), ATTEMPT_KEY, "left")
     unsaid = F.when(F.col("straggler_count").isNull(), F.coalesce("stragglers_reason", F.lit("no_comparable_steps")))
     joined = joined.withColumn("stragglers_reason", unsaid)
+    joined = joined.withColumn("bubble_reason", F.when(F.col("bubble_ratio").isNull(), F.lit("no_send_recv")))
     unjudged = F.when(F.col("slow_step_count").isNull(), F.coalesce("outlier_steps_reason", F.lit("no_steps")))
     joined = joined.withColumn("outlier_steps_reason", unjudged)
     return (
@@ -187,10 +188,12 @@ def _samples(samples: DataFrame, sources: DataFrame) -> DataFrame:
 
 
 def _stragglers(rank_stats: DataFrame) -> DataFrame:
-    """Slow ranks, where any could be judged; else why none could."""
+    """Slow ranks, where any could be judged; else why none could. And the median rank's bubble."""
     judged = F.count_if(F.col("is_slow").isNotNull()) > 0
     return rank_stats.groupBy(*ATTEMPT_KEY).agg(
-        F.when(judged, F.count_if("is_slow")).alias("straggler_count"), F.min("reason").alias("stragglers_reason")
+        F.when(judged, F.count_if("is_slow")).alias("straggler_count"),
+        F.min("reason").alias("stragglers_reason"),
+        F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY bubble_ratio)").alias("bubble_ratio"),
     )
 
 

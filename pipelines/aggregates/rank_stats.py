@@ -33,6 +33,7 @@ def rank_stats(
     stats = _excess(compared)
     for facts, key in (
         (_classes(compared, step_ledger), _RANK),
+        (_bubbles(compared, step_ledger), _RANK),
         (_clocks(devices, device_samples), _RANK),
         (_compared(compared), ATTEMPT_KEY),
         (world(sources).select(*ATTEMPT_KEY, F.col("world_size").alias("ranks_expected_count")), ATTEMPT_KEY),
@@ -41,8 +42,8 @@ def rank_stats(
     return _judged(_caused(stats, parameters), parameters).select(
         *ATTEMPT_KEY, "node_id", "rank", "step_name", "step_count", "ranks_seen_count", "ranks_expected_count",
         "own_work_median_ns", "peer_own_work_ns", "excess_ns", "spread_ns", "slowdown_ratio", "cause",
-        "cause_excess_ns", "compute_ratio", "clock_ratio", "throttled_ratio", "is_host_bound", "is_slow", "reason",
-        F.lit(METRIC_VERSION).alias("metric_version"),
+        "cause_excess_ns", "compute_ratio", "bubble_ratio", "clock_ratio", "throttled_ratio", "is_host_bound",
+        "is_slow", "reason", F.lit(METRIC_VERSION).alias("metric_version"),
     )  # fmt: skip
 
 
@@ -82,6 +83,16 @@ def _classes(steps: DataFrame, step_ledger: DataFrame) -> DataFrame:
     )
     middle = F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY compute_part)").alias("compute_ratio")
     return above.groupBy(*_RANK).agg(*[nearest_rank(name, 0.5).alias(name) for name in numbers], middle)
+
+
+def _bubbles(steps: DataFrame, step_ledger: DataFrame) -> DataFrame:
+    """Per rank that sends or receives: how much of its median step it does nothing else. A step without any has 0."""
+    keys = ["job_id", "source_id", "step_name", "step_occurrence"]
+    sent = steps.select(*_RANK, *keys[1:], "duration_ns").join(step_ledger.select(*keys, "exposed_p2p_ns"), keys)
+    part = F.coalesce("exposed_p2p_ns", F.lit(0)) / F.col("duration_ns")
+    middle = F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY part)")
+    known = sent.filter("duration_ns > 0").withColumn("part", part).groupBy(*_RANK)
+    return known.agg(F.when(F.count("exposed_p2p_ns") > 0, middle).alias("bubble_ratio"))
 
 
 def _clocks(devices: DataFrame, device_samples: DataFrame) -> DataFrame:

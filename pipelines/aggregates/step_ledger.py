@@ -8,7 +8,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.activity import closed_steps
-from tracelake.pipelines.functions.ledger import CLASSES, class_sums, live_intervals
+from tracelake.pipelines.functions.collectives import sends
+from tracelake.pipelines.functions.ledger import CLASSES, SENDS, class_sums, live_intervals
 from tracelake.pipelines.functions.where import PLACE, SOURCE_KEY, place
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
 
@@ -23,6 +24,7 @@ def step_ledger(
     memops: DataFrame,
     launches: DataFrame,
     syncs: DataFrame,
+    collectives: DataFrame,
     step_launches: DataFrame,
     parameters: Parameters = DEFAULT,
 ) -> DataFrame:
@@ -32,7 +34,8 @@ def step_ledger(
     with launches but no device events, have no classes.
     """
     steps = closed_steps(annotations, sources)
-    live = live_intervals(annotations, kernels, memops, launches, syncs, parameters)
+    sent = sends(collectives, kernels).select(place(*SOURCE_KEY), F.lit(SENDS).alias("label"), "start_ns", "end_ns")
+    live = live_intervals(annotations, kernels, memops, launches, syncs, parameters).unionByName(sent)
     marks = steps.select(place(*SOURCE_KEY), "start_ns", "end_ns", F.col("annotation_id").alias("value"))
     sums = class_sums(live, marks, sources).withColumnRenamed("value", "annotation_id")
     named = steps.withColumnsRenamed({"name": "step_name", "index": "step_index"}).withColumn(PLACE, place(*SOURCE_KEY))
@@ -40,8 +43,8 @@ def step_ledger(
     facts = named.join(sums, [PLACE, "annotation_id"], "left").join(launched, _STEP, "left")
     return _numbered(_judged(facts), sources, annotations).withColumn("metric_version", F.lit(METRIC_VERSION)).select(
         "job_id", "attempt", "source_id", "node_id", "rank", "step_name", "step_index", "step_occurrence", "start_ns",
-        "duration_ns", *CLASSES.values(), "other_ns", "gpu_time_ns", "launch_count", "status", "reason",
-        "metric_version",
+        "duration_ns", *CLASSES.values(), "other_ns", "exposed_p2p_ns", "gpu_time_ns", "launch_count", "status",
+        "reason", "metric_version",
     )  # fmt: skip
 
 
@@ -68,6 +71,7 @@ def _judged(facts: DataFrame) -> DataFrame:
             "reason": reason,
             **classes,
             "other_ns": F.col("duration_ns") - total,
+            "exposed_p2p_ns": F.when(classes["exposed_comm_ns"].isNotNull(), F.col("exposed_p2p_ns")),
             "gpu_time_ns": gpu,
             "launch_count": count,
         }

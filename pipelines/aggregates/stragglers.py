@@ -26,5 +26,5 @@ def stragglers(rank_stats: DataFrame) -> DataFrame:
     share = F.sum("shared_ns").over(by_excess.rowsBetween(Window.unboundedPreceding, 0))
     cost = share * F.col("step_count") * F.col("ranks_seen_count")
     return shared.withColumn("cost_sum_ns", cost).withColumn("metric_version", F.lit(METRIC_VERSION)).drop(
-        "compute_ratio", "is_host_bound", "is_slow", "reason", "shared_ns"
+        "compute_ratio", "bubble_ratio", "is_host_bound", "is_slow", "reason", "shared_ns"
     )  # fmt: skip

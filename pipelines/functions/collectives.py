@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.intervals import SLICE_NS
+from tracelake.pipelines.functions.where import SOURCE_KEY
 
 _BY_NAME = (
     ("all_reduce", r"(?i)all_?reduce"),
@@ -36,6 +37,19 @@ def ends_together(operation: Column) -> Column:
 def is_point_to_point(operation: Column) -> Column:
     """Whether the call has one peer. It is no collective."""
     return operation.rlike(_POINT_TO_POINT)
+
+
+def sends(collectives: DataFrame, kernels: DataFrame) -> DataFrame:
+    """Collectives that are sends or receives between two ranks.
+
+    The arguments must say so: NCCL runs all-to-all in kernels of the same name. Nor may the kernel's name be another
+    operation's, since calls of any kind can be coalesced.
+    """
+    name = operation_of(F.col("short_name"))
+    fits = (name == "send_recv") | (name == F.col("short_name"))
+    ran = kernels.filter("kernel_class = 'communication'").filter(fits)
+    kernel = ran.select(*SOURCE_KEY, F.col("event_id").alias("kernel_id"))
+    return collectives.filter(is_point_to_point(F.col("operation"))).join(kernel, [*SOURCE_KEY, "kernel_id"])
 
 
 def bus_factor(operation: Column, ranks: Column) -> Column:

@@ -22,6 +22,9 @@ CLASSES = {
     "host_work": "host_work_ns",
 }
 
+SENDS = "sends"
+"""Label of intervals in which sends or receives run. They are communication too: no class of their own."""
+
 
 def live_intervals(
     annotations: DataFrame,
@@ -53,16 +56,19 @@ def live_intervals(
 def class_sums(live: DataFrame, marks: DataFrame, sources: DataFrame) -> DataFrame:
     """Per (place, value) the time of each class in that mark; marks without anything live are left out.
 
-    `marks` are disjoint stretches (place, start_ns, end_ns, value) of a source; `live` is clipped to the windows.
+    `marks` are disjoint stretches (place, start_ns, end_ns, value) of a source; `live` is clipped to the windows. Where
+    it has intervals of `SENDS`, `exposed_p2p_ns` is their part of exposed communication; NULL in marks without any.
     """
     bounds = sources.select(place(*SOURCE_KEY), "window_start_ns", "window_end_ns")
     marked = marks.select(PLACE, F.lit("mark").alias("label"), "start_ns", "end_ns", "value")
     inside = clipped(live.withColumn("value", F.lit(None).cast("bigint")), bounds, [PLACE])
     both = inside.select(*marked.columns).unionByName(marked)
-    stretches = sweep(sliced(both, "start_ns", "end_ns"), [PLACE, "slice"], [*CLASSES, "mark"], told="mark")
+    stretches = sweep(sliced(both, "start_ns", "end_ns"), [PLACE, "slice"], [*CLASSES, SENDS, "mark"], told="mark")
     length = F.col("end_ns") - F.col("start_ns")
     sums, higher = [], F.lit(False)
     for label, column in CLASSES.items():
         sums.append(F.sum(F.when(F.col(label) & ~higher, length).otherwise(0)).alias(column))
         higher = higher | F.col(label)
+    exposed = F.when(F.col("comm") & ~F.col("comp"), length).otherwise(0)
+    sums.append(F.sum(F.when(F.col(SENDS), exposed)).alias("exposed_p2p_ns"))
     return stretches.filter("mark").groupBy(PLACE, "value").agg(*sums)

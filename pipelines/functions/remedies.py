@@ -27,6 +27,7 @@ _REMEDIES = {
     "memory_leak": "Look for tensors kept alive across steps (losses, graphs, caches).",
     "killed_process": "See the node's log at that time: out of memory, preemption, hardware.",
     "redone_steps": "Save more often, or before what ends the job.",
+    "pipeline_bubble": "More micro-batches a step, an interleaved schedule, or fewer layers where the wait is least.",
     "mixed": "No class holds half of the excess: open the step in the timeline.",
 }  # fmt: skip
 

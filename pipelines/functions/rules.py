@@ -118,14 +118,48 @@ def usual_step(spent: DataFrame, kernel_stats: DataFrame, parameters: Parameters
             "evidence": F.array(F.when(is_class, by_class).otherwise(by_cause)),
             "cause": F.when(is_bound, F.lit("launch_bound")).otherwise(F.col("cause")),
             "lost_ns": F.col("spent_sum_ns"),
-            # Of few steps it is not known whether they are the usual ones.
-            "confidence": F.least(F.col("step_count") / parameters.outlier_step_min_count, F.lit(1.0)),
+            "confidence": _of_steps(parameters),
         }
     )
     title = F.concat(
         _percent("share"), F.lit(" of every step is lost on every rank: "), F.replace("cause", F.lit("_"), F.lit(" "))
     )
     return _finding(rows, F.lit("usual_step"), title)
+
+
+def pipeline_bubbles(sent: DataFrame, parameters: Parameters) -> DataFrame:
+    """What the stages of a pipeline wait for each other: `sent` of usual.py, from the least share of their time on."""
+    share = F.col("spent_ns") / F.col("steps_ns")
+    of_one = F.concat(F.lit("exposed_p2p_ns "), F.col("spent_ns").cast("string"), F.lit(" of "),
+                      F.col("steps_ns").cast("string"), F.lit(" ns of the usual steps"))  # fmt: skip
+    said = F.coalesce(
+        reference("aggregates.step_ledger", of_one, *ATTEMPT_KEY, "step_name", "rank"),
+        reference("aggregates.step_ledger", F.concat("who", F.lit(": "), of_one), *ATTEMPT_KEY, "step_name"),
+    )
+    stage = F.concat("who", F.lit(" ("), F.format_number(share * 100, 1), F.lit(" %)"))
+    stages = sent.withColumn("stage", F.struct(share.alias("share"), stage.alias("name"), said.alias("said")))
+    found = stages.groupBy(*ATTEMPT_KEY, "step_name").agg(
+        F.max("step_count").alias("step_count"),
+        F.min("first_step_occurrence").alias("first_step_occurrence"),
+        F.max("last_step_occurrence").alias("last_step_occurrence"),
+        F.sum("spent_ns").alias("lost_ns"),
+        F.sum("steps_ns").alias("steps_ns"),
+        F.max("stage").alias("most"),
+        F.min("stage").alias("least"),
+    )
+    rows = found.withColumn("share", F.col("lost_ns") / F.col("steps_ns")).filter(
+        F.col("share") >= parameters.finding_bubble_min_ratio
+    )
+    title = F.concat(
+        F.lit("Pipeline bubbles: "), _percent("share"), F.lit(" of every step, "),
+        F.format_number(F.col("lost_ns") / 1e9, 3), F.lit(" s in all, wait in sends and receives; most "),
+        "most.name", F.lit(", least "), "least.name",
+    )  # fmt: skip
+    evidence = F.array_distinct(F.array("most.said", "least.said"))
+    told = rows.withColumns(
+        {"cause": F.lit("pipeline_bubble"), "evidence": evidence, "confidence": _of_steps(parameters)}
+    )
+    return _finding(told, F.lit("pipeline_bubbles"), title)
 
 
 def fp32_products(kernel_stats: DataFrame, devices: DataFrame, parameters: Parameters) -> DataFrame:
@@ -223,6 +257,11 @@ def redone_steps(step_ledger: DataFrame) -> DataFrame:
     return _finding(
         found.withColumns({"cause": F.lit("redone_steps"), "evidence": F.array(said)}), F.lit("redone_steps"), title
     )
+
+
+def _of_steps(parameters: Parameters) -> Column:
+    """Confidence in what usual steps say: of few it is not known whether they are the usual ones."""
+    return F.least(F.col("step_count") / parameters.outlier_step_min_count, F.lit(1.0))
 
 
 def _percent(name: str) -> Column:

@@ -40,7 +40,8 @@ def spent(usual: DataFrame, step_ledger: DataFrame, idle_causes: DataFrame, anno
     """Per attempt and cause, over its usual steps: step_name, step_count, first and last step, steps_ns (their time),
     spent_ns (what a rank spends on the cause, as the lower median over ranks has it) and spent_sum_ns (all ranks).
 
-    Exposed communication is that of the rank with least: what the others have over that is waiting.
+    Exposed communication is that of the rank with least: what the others have over that is waiting. Sends and receives
+    are in none of it.
     """
     each = _classes(usual, step_ledger).unionByName(_causes(usual, step_ledger, idle_causes, annotations))
     sums = each.groupBy(*ATTEMPT_KEY, "step_name", "cause").agg(
@@ -59,7 +60,8 @@ def _classes(usual: DataFrame, step_ledger: DataFrame) -> DataFrame:
     known = step_ledger.filter("status = 'complete' AND compute_ns IS NOT NULL").drop("duration_ns")
     steps = usual.join(known, STEP).groupBy(*STEP, "rank_count")
     parts = steps.agg(
-        F.min("exposed_comm_ns").alias("exposed_comm"),
+        # Sends and receives between the stages of a pipeline are told of by themselves.
+        F.min(F.col("exposed_comm_ns") - F.coalesce("exposed_p2p_ns", F.lit(0))).alias("exposed_comm"),
         _lower_median(F.collect_list("memcpy_ns"), "rank_count").alias("memcpy"),
     )
     return parts.unpivot([*STEP, "rank_count"], [*CLASSES], "cause", "spent_ns")
@@ -80,6 +82,27 @@ def _causes(usual: DataFrame, step_ledger: DataFrame, idle_causes: DataFrame, an
     return numbered.groupBy(*STEP, "rank_count", "cause").agg(
         _lower_median(F.collect_list("idle_ns"), "rank_count").alias("spent_ns")
     )
+
+
+def sent(usual: DataFrame, step_ledger: DataFrame) -> DataFrame:
+    """Per process that sends or receives, over the usual steps: rank, step_name, step_count, first and last step,
+    steps_ns (their time on it) and spent_ns (exposed sends and receives in it)."""
+    known = step_ledger.filter("status = 'complete' AND compute_ns IS NOT NULL")
+    who = F.coalesce(F.concat(F.lit("rank "), F.col("rank").cast("string")), "source_id")
+    sums = (
+        usual.select(*STEP)
+        .join(known, STEP)
+        .groupBy(*ATTEMPT_KEY, "step_name", who.alias("who"))
+        .agg(
+            F.min("rank").alias("rank"),
+            F.count("*").alias("step_count"),
+            F.min("step_occurrence").alias("first_step_occurrence"),
+            F.max("step_occurrence").alias("last_step_occurrence"),
+            F.sum("duration_ns").alias("steps_ns"),
+            F.sum("exposed_p2p_ns").alias("spent_ns"),
+        )
+    )
+    return sums.filter("spent_ns IS NOT NULL AND steps_ns > 0")
 
 
 def _lower_median(values: Column, among: str) -> Column:

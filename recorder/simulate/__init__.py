@@ -18,6 +18,7 @@ from tracelake.recorder.simulate.counterfactual import fault_truths
 from tracelake.recorder.simulate.faults import COMPUTE_KINDS, Fault
 from tracelake.recorder.simulate.fleet import SECOND_NS, Job, day_start_ns, jobs, node, source_id
 from tracelake.recorder.simulate.lake import Window, write_window
+from tracelake.recorder.simulate.pipelined import bubble_ratio
 from tracelake.recorder.simulate.play import Recorded, record
 from tracelake.recorder.simulate.samples import sample
 from tracelake.recorder.simulate.truth import DeviceTruth, FaultTruth, JobTruth, Truth, device_truth
@@ -84,6 +85,7 @@ def simulate_job(lake: Path, job: Job, *, seed: int = 7, day: dt.date = DAY) -> 
         faults=faults,
         also_true=job.also_true,
         devices=devices,
+        bubble_ratio=bubble_ratio(job.world_size, job.micro_batches) if job.micro_batches else None,
     )
 
 

@@ -75,6 +75,8 @@ class Job:
     """Whether annotations name the steps."""
     reads_reasons: bool = False
     """Whether samples hold why the clock is not at its highest."""
+    micro_batches: int | None = None
+    """Micro-batches of a step whose ranks are the stages of a pipeline; None: they work on parts of the batch."""
     also_true: tuple[str, ...] = ()
     """Causes that hold of the model itself, without any fault: finding them is right."""
 

@@ -11,6 +11,7 @@ from tracelake.recorder.simulate.events import RankEvents, between, cut
 from tracelake.recorder.simulate.faults import Fault
 from tracelake.recorder.simulate.fleet import SECOND_NS, Job
 from tracelake.recorder.simulate.names import Shape
+from tracelake.recorder.simulate.pipelined import play_pipeline
 from tracelake.recorder.simulate.player import MARGIN_NS, Player
 from tracelake.recorder.simulate.workloads import LOSS, Collective
 
@@ -77,6 +78,9 @@ class Ensemble:
             player.close_phase(text)
 
     def play_step(self) -> None:
+        if self.job.micro_batches:
+            play_pipeline(self.players, self.job.micro_batches)
+            return
         workload = self.job.workload
         for player in self.players:
             player.open_step()

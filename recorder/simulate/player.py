@@ -51,6 +51,7 @@ class Player:
         self.host_ns = start_ns + MARGIN_NS + self.rng.randint(0, 400_000)
         self.compute_free_ns = self.comm_free_ns = start_ns
         self.correlation = 1_000
+        self.moves = 0
         self.step = first_step - 1
         self.step_start_ns = self.phase_start_ns = self.host_ns
         self.effect = Effect()

@@ -100,6 +100,8 @@ class JobTruth:
     also_true: tuple[str, ...]
     """Causes that hold of the model itself, without any fault: finding them is right."""
     devices: tuple[DeviceTruth, ...]
+    bubble_ratio: float | None = None
+    """Of a pipeline: the share of its time in which each of its equal stages idles."""
 
     @property
     def guilty_ranks(self) -> tuple[int, ...]:

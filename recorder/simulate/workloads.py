@@ -55,6 +55,10 @@ def _collective(name: str, operation: str, dtype: str, mib: int, us: int) -> Col
 LOSS = Collective(_shape(names.ALL_REDUCE_FP32, 25, 1, 544, 0.02), "allreduce", "Float", 4)
 """Ends every step: the mean loss over all ranks, for which the fast ones wait."""
 
+SEND = _collective(names.SEND_RECV, "send", "BFloat16", 8, 30)
+RECEIVE = _collective(names.SEND_RECV, "recv", "BFloat16", 8, 30)
+"""Between two stages of a pipeline: the activations of a micro-batch, or their gradients."""
+
 _OPTIMIZER = (
     _shape(names.REDUCE_FP32, 140, 512, 512, 0.9),
     _shape(names.CLIP, 320, 1_280, 512, 0.75),
@@ -155,6 +159,16 @@ LLM_FP8 = Workload(
     gather=_collective(names.ALL_GATHER, "_allgather_base", "BFloat16", 384, 3_000),
     batch_bytes=16 * MIB,
 )
+PIPELINE_STAGE = Workload(
+    layers=1,
+    forward=(_shape(names.NVJET, 1_900, 528, 384, 0.19), _shape(names.GEMM_H100, 1_600, 264, 384, 0.19)),
+    backward=(_shape(names.NVJET, 3_700, 1_056, 384, 0.19), _shape(names.GEMM_H100, 3_300, 528, 384, 0.19)),
+    optimizer=(_shape(names.ADAM, 320, 2_560, 512, 0.75),),
+    reduction=_collective(names.ALL_REDUCE_BF16, "allreduce", "BFloat16", 4, 60),
+    batch_bytes=2 * MIB,
+    loading_ns=(20_000, 50_000),
+)
+"""What one stage of a pipeline does with one micro-batch; its ranks reduce nothing."""
 CONVNET_FP32 = Workload(
     layers=5,
     forward=(

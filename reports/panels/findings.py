@@ -32,6 +32,7 @@ _PANELS = {
     "memory_leak": ("samples", "Power and memory"),
     "killed_process": ("quality", "Capture quality"),
     "redone_steps": ("steps", "Steps"),
+    "pipeline_bubbles": ("steps", "Steps"),
 }
 
 

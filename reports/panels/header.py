@@ -120,6 +120,7 @@ def key_figures(data: JobData) -> str:
         _step(data),
         _coverage(data),
         *_mfu(data),
+        *_bubbles(data),
     )
     return f'<dl class="kf" id="figures" aria-label="Key figures">{"".join(x.html() for x in figures)}</dl>'
 
@@ -194,6 +195,15 @@ def _mfu(data: JobData) -> tuple[_Figure, ...]:
         return ()
     note = f"{f.flops(s.achieved_flops_per_s)} of {f.flops(s.peak_flops_per_s)} per device"
     return (_Figure("MFU", "mfu", f.percent(s.mfu_ratio), note, (0, s.mfu_ratio, s.mfu_ratio)),)
+
+
+def _bubbles(data: JobData) -> tuple[_Figure, ...]:
+    """Of jobs whose ranks send to each other: of the others there is no figure."""
+    ratio = data.summary.bubble_ratio
+    if ratio is None:
+        return ()
+    note = "of step time, median rank"
+    return (_Figure("Pipeline bubbles", "pipeline-bubble", f.percent(ratio), note, (0, ratio, ratio)),)
 
 
 def active_time(data: JobData) -> str:

@@ -25,6 +25,7 @@ CAUSES = (
     "memory_leak",
     "killed_process",
     "redone_steps",
+    "pipeline_bubble",
     "mixed",
 )
 RULES = (
@@ -36,6 +37,7 @@ RULES = (
     "memory_leak",
     "killed_process",
     "redone_steps",
+    "pipeline_bubbles",
 )
 
 TABLE = Table(

@@ -80,6 +80,8 @@ TABLE = Table(
         text("outlier_steps_reason", "Why steps were not judged.", nullable=True),
         count("straggler_count", "Slow ranks; NULL where ranks were not compared.", nullable=True),
         text("stragglers_reason", "Why ranks were not compared.", nullable=True),
+        ratio("bubble_ratio", "Median over ranks of their median step's exposed sends and receives in step time."),
+        text("bubble_reason", "Why there is no bubble_ratio.", nullable=True, checks=(one_of("no_send_recv"),)),
         count("kernel_count", "Kernels."),
         count("launch_count", "Launches."),
         count("memop_count", "Copies and fills."),
@@ -94,6 +96,7 @@ TABLE = Table(
         Identity(
             "parts_sum_to_device_time", "compute_ns + exposed_comm_ns + exposed_mem_ns + idle_ns = device_time_ns"
         ),
+        Identity("bubble_or_reason", "bubble_ratio IS NULL OR bubble_reason IS NULL"),
         Identity("mfu_or_reason", "(mfu_ratio IS NULL) = (mfu_reason IS NOT NULL)"),
     ),
 )

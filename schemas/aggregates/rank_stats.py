@@ -40,6 +40,7 @@ TABLE = Table(
         ),
         ns("cause_excess_ns", "Median excess of that class over the peers'.", nullable=True),
         ratio("compute_ratio", "Median over steps of compute in step time."),
+        ratio("bubble_ratio", "Median over steps of exposed sends and receives in step time; NULL where none ran."),
         Column("clock_ratio", Type.DOUBLE, "Median clock of its device over the peers'.", Unit.RATIO, nullable=True),
         ratio("throttled_ratio", "Share of its device's samples with the clock lowered by heat or power brake."),
         Column("is_host_bound", Type.BOOLEAN, "Whether the host sets the pace of the job's ranks."),

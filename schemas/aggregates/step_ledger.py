@@ -32,6 +32,7 @@ TABLE = Table(
         "normalized.memops",
         "normalized.launches",
         "normalized.syncs",
+        "normalized.collectives",
         "aggregates.step_launches",
     ),
     columns=(
@@ -53,6 +54,11 @@ TABLE = Table(
         duration("data_loading_ns", "Data loading outside the above.", nullable=True),
         duration("host_work_ns", "Other annotated host work outside the above.", nullable=True),
         duration("other_ns", "The rest.", nullable=True),
+        duration(
+            "exposed_p2p_ns",
+            "Of exposed communication, sends and receives; NULL where none ran, or device times are unknown.",
+            nullable=True,
+        ),
         duration("gpu_time_ns", "Union of the device events that the step launched, whenever they ran.", nullable=True),
         count("launch_count", "Launches that fall in the step."),
         text("status", "Whether the step counts in statistics.", checks=(one_of("complete", "uncovered", "cut"),)),
@@ -64,6 +70,7 @@ TABLE = Table(
     may_be_empty=True,
     identities=(
         Identity("classes_sum_to_step", CLASSES_SUM),
+        Identity("sends_are_exposed_communication", "exposed_p2p_ns <= exposed_comm_ns"),
         has_reason("compute_ns", "other_ns"),
     ),
 )

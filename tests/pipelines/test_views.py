@@ -29,6 +29,7 @@ ONE_TO_ONE = {
     "v_waste": "job_summary",
     "v_findings": "findings",
     "v_jobs": "jobs",
+    "v_goodput": "jobs",
     "v_runs": "runs",
     "v_quarantine": "quarantine",
 }

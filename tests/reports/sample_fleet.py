@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sample_parts as part
+
 from tracelake.reports.fleet_data import FleetData
 from tracelake.reports.fleet_rows import (
     CauseTime,
@@ -12,6 +14,7 @@ from tracelake.reports.fleet_rows import (
     Saving,
     SuspectNode,
 )
+from tracelake.reports.goodput_rows import FleetGoodput
 from tracelake.reports.read_fleet import GROUPS
 
 HOUR = 3_600_000_000_000
@@ -49,6 +52,11 @@ def fleet() -> FleetData:
                       for c, h in HOURS.items())
             for by in GROUPS
         },
+        goodput=(
+            FleetGoodput(None, 2, 3, 300 * HOUR, 216 * HOUR, 150 * HOUR),
+            FleetGoodput("much_not_recorded", 1, 0, 60 * HOUR, 50 * HOUR, 40 * HOUR),
+        ),
+        lowest=(part.goodput("llm-7b"), part.goodput(HOSTILE)),
     )  # fmt: skip
 
 

@@ -111,6 +111,7 @@ def ideal() -> JobData:
         precision_known_ratio=0.91,
         achieved_flops_per_s=3.92e14,
         peak_flops_per_s=989.4e12,
+        bubble_ratio=0.0625,
         mfu_ratio=3.92e14 / 989.4e12,
         cpu_util_ratio=0.41,
         cpu_active_ratio=1.0,
@@ -160,5 +161,6 @@ def ideal() -> JobData:
         causes=sample_causes.ideal(400, "step", durations, 231 * MS),
         before=sample_causes.BEFORE,
         verdict=sample_causes.VERDICT,
+        goodput=part.goodput("llm-7b-2024-03-10"),
         moved_kernels=sample_causes.MOVED,
     )

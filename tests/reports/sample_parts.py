@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tracelake.reports.format import nice_width
+from tracelake.reports.goodput_rows import Goodput
 from tracelake.reports.metric_rows import (
     Annotation,
     AnnotationBin,
@@ -38,6 +39,18 @@ def make(row_type: type, **known: Any) -> Any:
     blanks = {"int": 0, "float": 0.0, "str": "", "bool": False, "list[str]": [], "list[int]": [], "dict[str, str]": {}}
     values = {x.name: blanks.get(str(x.type)) for x in fields(row_type)}
     return row_type(**(values | known))
+
+
+def goodput(job_id: str) -> Goodput:
+    """Two attempts of 400 device-seconds, of which 300 went into steps that count and 16 are unknown."""
+    parts = (("goodput", 300), ("productive", 210), ("initialization", 40), ("checkpoint", 8), ("redone", 24),
+             ("outside_steps", 12), ("not_recorded", 16))  # fmt: skip
+    row: Goodput = make(
+        Goodput, job_id=job_id, attempt_count=2, restart_count=1, allocated_ns=400 * S, restart_gap_ns=90 * S,
+        withheld_ns=0, redone_step_count=3, goodput_ratio=300 / 384, productive_ratio=210 / 384,
+        **{f"{name}_ns": seconds * S for name, seconds in parts},
+    )  # fmt: skip
+    return row
 
 
 def idle(devices: Sequence[Device]) -> tuple[IdleCause, ...]:

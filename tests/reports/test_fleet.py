@@ -14,7 +14,7 @@ import sample_fleet
 from tracelake.reports import read_fleet
 from tracelake.reports.fleet_data import NoDayError, fleet_data
 
-SECTIONS = ("figures", "hours", "savings", "changes", "nodes", "groups", "trend", "definitions")
+SECTIONS = ("figures", "hours", "goodput", "savings", "changes", "nodes", "groups", "trend", "definitions")
 Write = Callable[[str], Path]
 
 
@@ -47,6 +47,16 @@ def test_figures_and_words(page: Write) -> None:
     assert "1\u00a0job is slower than the runs of their family" in html
     for words in ("REGRESSION", "IMPROVEMENT", "MIXED", "gpu-0413", 'href="job-llm-7b.html#findings"'):
         assert words in html
+
+
+def test_goodput_of_the_fleet_and_its_lowest_jobs(page: Write) -> None:
+    html = page("fleet").read_text("utf-8").partition('id="goodput"')[2].partition("</section>")[0]
+    assert re.findall(r'<a class="fig"[^>]*>([^<]+)</a>', html) == ["72\u00a0%", "50\u00a0%"]
+    assert 'href="job-llm-7b.html#goodput"' in html
+    assert "78\u00a0%" in html and "55\u00a0%" in html, "of the lowest job"
+    assert "initialization and warm-up, 10\u00a0%" in html, "what took most of the rest"
+    assert "1\u00a0job without: <code>much_not_recorded</code>" in html
+    assert "No job of this day has a goodput." in page("bare_fleet").read_text("utf-8")
 
 
 def test_markup_in_names_is_text(page: Write) -> None:

@@ -16,11 +16,12 @@ from tracelake.reports.definitions import OF_A_JOB
 from tracelake.reports.files import href, timeline_file
 from tracelake.reports.job import job_page
 from tracelake.reports.page import script_json
-from tracelake.reports.panels import samples
+from tracelake.reports.panels import goodput, samples
 
 SECTIONS = (
-    "findings", "figures", "devices", "idle", "activity", "utilization", "communication", "steps", "outliers", "ranks",
-    "samples", "kernels", "precision", "memory", "launches", "annotations", "job", "changes", "quality", "definitions",
+    "findings", "figures", "devices", "idle", "goodput", "activity", "utilization", "communication", "steps",
+    "outliers", "ranks", "samples", "kernels", "precision", "memory", "launches", "annotations", "job", "changes",
+    "quality", "definitions",
 )  # fmt: skip
 JOBS = (
     "dlrm", "ideal", "degraded", "hostile", "many_names", "clock_change", "few_steps", "many_devices",
@@ -101,6 +102,30 @@ def test_an_unknown_number_is_a_word_and_a_code(page: Write) -> None:
 def test_parts_of_a_device_sum_to_its_window(page: Write) -> None:
     (values,) = _charts(page("dlrm").read_text("utf-8"))["devices"]["specs"][0]["datasets"].values()
     assert round(sum(v["v"] for v in values if v["y"] == "rank 1"), 6) == 19.901
+
+
+def test_goodput_of_all_attempts_and_what_took_the_rest(page: Write) -> None:
+    html = page("ideal").read_text("utf-8").partition('id="goodput"')[2].partition("</section>")[0]
+    assert re.findall(r'<a class="fig"[^>]*>([^<]+)</a>', html)[:2] == ["78\u00a0%", "55\u00a0%"]
+    shares = re.findall(r'<td class="num">([\d.]+)\u00a0%</td>', html)
+    assert shares == ["75", "10", "2.0", "6.0", "3.0", "4.0"], "parts of the allocation; what is 0 has no row"
+    assert "2\u00a0attempts seen, 1\u00a0restart" in html and "3\u00a0steps redone" in html
+    dlrm = page("dlrm").read_text("utf-8").partition('id="goodput"')[2].partition("</section>")[0]
+    assert "Goodput is unknown." in dlrm and "<code>no_allocation</code>" in dlrm
+
+
+def test_pipeline_bubbles_are_a_key_figure_where_ranks_send(page: Write) -> None:
+    html = page("ideal").read_text("utf-8")
+    assert re.search(r'#def-pipeline-bubble"[^>]*>Pipeline bubbles</a></dt><dd class="v">6\.2', html)
+    assert ">Pipeline bubbles</a></dt>" not in page("dlrm").read_text("utf-8")
+
+
+def test_goodput_without_a_ratio_says_why() -> None:
+    data = sample_ideal.ideal()
+    assert data.goodput
+    bare = replace(data.goodput, goodput_ratio=None, productive_ratio=None, reason="much_not_recorded")
+    html = goodput.panel(replace(data, goodput=bare)).html()
+    assert "<code>much_not_recorded</code>" in html and "inside steps that count" in html
 
 
 def test_every_definition_is_used_or_listed(page: Write) -> None:

@@ -45,6 +45,15 @@ def usual(spent: dict[str, int], ranks: int = 2, steps: int = STEPS) -> dict[str
     return {"step_ledger": ledger, "annotations": marks, "step_times": times, "idle_causes": idle}
 
 
+def waiting(*sent: int, comm: int = 0) -> dict[str, list[Row]]:
+    """Usual steps of 100 ms in which each rank waits so long in sends and receives, and in a collective besides."""
+    given = usual({}, ranks=len(sent))
+    for row in given["step_ledger"]:
+        mine = sent[row["rank"]]
+        row |= {"exposed_comm_ns": (comm + mine) * MS, "exposed_p2p_ns": mine * MS}
+    return given
+
+
 def without(given: dict[str, list[Row]], table: str, **of: Any) -> dict[str, list[Row]]:
     """The same without the rows of a table that have these values."""
     return given | {table: [row for row in given[table] if any(row[name] != value for name, value in of.items())]}
@@ -191,6 +200,27 @@ STORIES: dict[str, Story] = {
                       "status": "complete"} for attempt in (0, 1) for number in range(8)],
         expect=[],
     ),
+    "stages that wait for each other": story(
+        **waiting(30, 10, 20), job_summary=[{"device_time_ns": 6_000 * MS}],
+        expect=[{"rule": "pipeline_bubbles", "cause": "pipeline_bubble", "severity": "warn", "guilty_rank": None,
+                 "step_count": STEPS, "first_step_occurrence": 0, "last_step_occurrence": STEPS - 1,
+                 "lost_ns": STEPS * 60 * MS, "lost_ratio": 0.1, "step_name": "step",
+                 "title": "Pipeline bubbles: 20.0 % of every step, 0.600 s in all, wait in sends and receives; most "
+                          "rank 0 (30.0 %), least rank 1 (10.0 %)",
+                 "evidence": [f"aggregates.step_ledger WHERE job_id = 'stages that wait for each other' AND attempt ="
+                              f" 0 AND step_name = 'step' AND rank = {rank}: exposed_p2p_ns {ms} of 1000000000 ns of "
+                              "the usual steps" for rank, ms in ((0, 300_000_000), (1, 100_000_000))]}],
+    ),
+    "waits for a stage are not said a second time as communication": story(
+        **waiting(30, 10, comm=6), expect=[{"rule": "pipeline_bubbles", "lost_ns": STEPS * 40 * MS}],
+    ),
+    "collectives beside them are": story(
+        **waiting(10, 10, comm=30),
+        expect=[{"rule": "usual_step", "cause": "exposed_comm", "lost_ns": 2 * STEPS * 30 * MS},
+                {"rule": "pipeline_bubbles", "lost_ns": 2 * STEPS * 10 * MS}],
+    ),
+    "a few sends belong to every pipeline": story(**waiting(6, 7), expect=[]),
+    "sends that compute hides are no bubbles": story(**waiting(0, 0, comm=5), expect=[]),
     "nothing known, nothing said": story(expect=[]),
 }  # fmt: skip
 

@@ -145,6 +145,13 @@ RANKS = {
         {"straggler_count": None, "stragglers_reason": "too_few_steps"},
         rank_stats=[compared(0, None, "too_few_steps"), compared(1, None, "too_few_steps")],
     ),
+    "the median rank's bubbles": one(
+        {"bubble_ratio": 0.2, "bubble_reason": None},
+        rank_stats=[compared(rank, False) | {"bubble_ratio": of} for rank, of in enumerate((0.3, 0.1, 0.2, None))],
+    ),
+    "without sends and receives there are none": one(
+        {"bubble_ratio": None, "bubble_reason": "no_send_recv"}, rank_stats=[compared(0, False)],
+    ),
     "slow steps are counted where steps were judged": one(
         {"slow_step_count": 1, "outlier_steps_reason": None},
         step_ledger=[step(0, 10)],

@@ -124,6 +124,20 @@ CAUSES = {
     ),
 }  # fmt: skip
 
+BUBBLES = {
+    "the median step's exposed sends and receives": story(
+        **(job(100, 100, count=21) | {"step_ledger": [
+            *[row | {"exposed_p2p_ns": (24 if n < 11 else 60) * MS} for n, row in enumerate(ledger(0, 21))],
+            # A step without any has none of it.
+            *[row | {"exposed_p2p_ns": 12 * MS if n < 10 else None} for n, row in enumerate(ledger(1, 21))],
+        ]}),
+        expect=[{"rank": 0, "bubble_ratio": 0.2}, {"rank": 1, "bubble_ratio": 0.0}],
+    ),
+    "where none ran there is no number": story(
+        **job(100, 100), expect=[{"rank": 0, "bubble_ratio": None}, {"rank": 1, "bubble_ratio": None}]
+    ),
+}  # fmt: skip
+
 WITHHELD = {
     "one rank has no peers": story(
         sources=windows(1), rank_steps=steps(0, 100, None, reason="one_rank"), step_ledger=ledger(0, compute=100),
@@ -161,7 +175,7 @@ WITHHELD = {
         expect=verdicts(False, False, True, step_name="step", excess_ns=50 * MS),
     ),
 }  # fmt: skip
-STORIES: dict[str, Story] = {**SLOW, **CAUSES, **WITHHELD}
+STORIES: dict[str, Story] = {**SLOW, **CAUSES, **BUBBLES, **WITHHELD}
 
 
 @pytest.fixture(scope="module")

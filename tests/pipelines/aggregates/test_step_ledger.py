@@ -107,6 +107,59 @@ PARTS = {
     ),
 }
 
+SEND = "ncclDevKernel_SendRecv"
+ALL_TO_ALL = {"kernels": [kernel(0, 20), kernel(10, 60, "communication", short_name=SEND)]}
+
+
+def sent(kernel_id: int, start: int, end: int, operation: str = "recv") -> Row:
+    return span(start, end, kernel_id=kernel_id, operation=operation)
+
+
+SENT = {
+    "sends and receives outside compute are a part of exposed communication": one(
+        annotations=[step(0, 0, 100), step(1, 100, 150)],
+        kernels=[
+            kernel(0, 20), kernel(50, 60), kernel(10, 40, "communication", short_name=SEND),
+            kernel(30, 55, "communication", short_name=SEND), kernel(95, 120, "communication", short_name=SEND),
+            kernel(80, 90, "communication", short_name="ncclDevKernel_AllReduce"),
+        ],
+        collectives=[sent(10, 10, 40), sent(30, 30, 55, "send"), sent(80, 80, 90, "allreduce"),
+                     sent(95, 95, 120, "batch_isend_irecv")],
+        # 20 to 50 and 95 to 100; 100 to 120.
+        expect=[made(100, 30, 45, 0, 0, 0, 0, 0, 25, exposed_p2p_ns=35),
+                made(50, 0, 20, 0, 0, 0, 0, 0, 30, exposed_p2p_ns=20)],
+    ),
+    "those that compute hides are 0, and where none ran there is no number": one(
+        annotations=[step(0, 0, 100), step(1, 100, 150)],
+        kernels=[kernel(0, 100), kernel(10, 40, "communication", short_name=SEND)],
+        collectives=[sent(10, 10, 40)],
+        expect=[made(100, 100, 0, 0, 0, 0, 0, 0, 0, exposed_p2p_ns=0),
+                made(50, 0, 0, 0, 0, 0, 0, 0, 50, exposed_p2p_ns=None)],
+    ),
+    "a kernel of that name may be an all-to-all: its arguments say": one(
+        **ALL_TO_ALL, collectives=[sent(10, 10, 60, "all_to_all")],
+        expect=[made(100, 20, 40, 0, 0, 0, 0, 0, 40, exposed_p2p_ns=None)],
+    ),
+    "and where they do not, nobody knows": one(
+        **ALL_TO_ALL, expect=[made(100, 20, 40, 0, 0, 0, 0, 0, 40, exposed_p2p_ns=None)],
+    ),
+    "coalesced calls of another operation are none": one(
+        kernels=[kernel(10, 60, "communication", short_name="ncclDevKernel_AllGather_RING_LL")],
+        collectives=[sent(10, 10, 60, "coalesced")],
+        expect=[made(100, 0, 50, 0, 0, 0, 0, 0, 50, exposed_p2p_ns=None)],
+    ),
+    "coalesced sends in a kernel that tells nothing are": one(
+        kernels=[kernel(10, 60, "communication", short_name="ncclDevKernel_Generic_4")],
+        collectives=[sent(10, 10, 60, "coalesced")],
+        expect=[made(100, 0, 50, 0, 0, 0, 0, 0, 50, exposed_p2p_ns=50)],
+    ),
+    "of a step without classes they are unknown too": one(
+        sources=[WINDOW | {"gpu_reason": "low_launch_coverage"}],
+        kernels=[kernel(10, 60, "communication", short_name=SEND)], collectives=[sent(10, 10, 60)],
+        expect=[made(100, exposed_p2p_ns=None)],
+    ),
+}  # fmt: skip
+
 WITHHELD = {
     "a step with launches but no device events is uncovered": one(
         step_launches=[launched(0, is_uncovered=True, launch_count=7)],
@@ -188,7 +241,7 @@ NUMBERS = {
     ),
 }
 
-STORIES = {**PARTS, **WITHHELD, **NUMBERS}
+STORIES = {**PARTS, **SENT, **WITHHELD, **NUMBERS}
 
 
 @pytest.fixture(scope="module")
