@@ -7,11 +7,14 @@ from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions import periods
 from tracelake.pipelines.functions.links import linked
-from tracelake.pipelines.functions.names import named
+from tracelake.pipelines.functions.local import local_frame
+from tracelake.pipelines.functions.names import names_step
 from tracelake.pipelines.functions.periods import GRAM, SEQUENCE, in_order
 from tracelake.pipelines.functions.where import PLACE, SOURCE_KEY, one_per_window, place
 from tracelake.pipelines.normalized.kernel_rules import RULES
 from tracelake.pipelines.parameters import DEFAULT, Parameters
+from tracelake.schemas.normalized.step_periods import TABLE
+from tracelake.schemas.render.spark import ddl
 
 _PROCESS, _THREAD = 1, 0
 _LANDMARKS = ("communication", "optimizer")
@@ -27,6 +30,9 @@ def step_periods(
     side by side in no fixed order, those of the thread with most of them.
     """
     windows = _unmarked(source, annotation, parameters)
+    # Most often there are none. Planning what follows takes seconds, asking for a few rows does not.
+    if windows.isEmpty():
+        return local_frame(windows.sparkSession, ddl(TABLE), [])
     launches = _in_scopes(_sequence(windows, launch, kernel))
     counts = launches.groupBy(*SEQUENCE).agg(F.count(F.lit(1)).alias("launch_count"))
     grams = periods.with_grams(launches)
@@ -37,8 +43,8 @@ def step_periods(
 
 
 def _unmarked(source: DataFrame, annotation: DataFrame, parameters: Parameters) -> DataFrame:
-    """(where, place) of windows without a marked step: most often none, and then nothing else is read."""
-    marked = named(annotation, parameters).filter("matches_step").select(*SOURCE_KEY).distinct()
+    """(where, place) of windows without a marked step."""
+    marked = annotation.filter(names_step(parameters)).select(*SOURCE_KEY).distinct()
     windows = one_per_window(source).select("day", *SOURCE_KEY, "attempt", "node_id", "rank")
     return windows.join(F.broadcast(marked), SOURCE_KEY, "left_anti").withColumn(PLACE, place(*SOURCE_KEY))
 
