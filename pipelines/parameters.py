@@ -31,6 +31,9 @@ class Parameters:
         r"^(nccl|gloo|c10d|mpi)[ _:]",
         r"(^|[^a-z])(all[ _-]?reduce|all[ _-]?gather|reduce[ _-]?scatter|all[ _-]?to[ _-]?all|barrier)($|[^a-z])",
     )
+    inferred_step_agreement_min_ratio: float = 0.95
+    inferred_step_covered_min_ratio: float = 0.5
+    inferred_step_min_count: int = 8
     launch_latency_ns: int = 30_000
     outlier_step_min_count: int = 8
     outlier_local_min_count: int = 200

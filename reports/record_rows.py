@@ -71,6 +71,10 @@ class Summary:
     uncovered_step_count: int
     step_median_ns: int | None
     step_max_ns: int | None
+    is_step_inferred: bool | None
+    step_period_launch_count: int | None
+    step_agreement_ratio: float | None
+    no_steps_reason: str | None
     outlier_steps_reason: str | None
     straggler_count: int | None
     stragglers_reason: str | None

@@ -95,6 +95,12 @@ CORRELATION_ID = number(
 )
 STREAM_ID = number("stream_id", "Stream on the device.", nullable=True)
 THREAD_ID = number("thread_id", "Host thread.", nullable=True)
+IS_INFERRED = Column(
+    "is_inferred",
+    Type.BOOLEAN,
+    "Whether it is a step that launches tell, not a marker; NULL in rows of versions before.",
+    nullable=True,
+)
 FLAGS = Column("flags", Type.STRINGS, "Reason codes that apply to the row; empty when none does.")
 STEP_NAME = text("step_name", "Name of the step that the launch falls in; NULL outside steps.", nullable=True)
 STEP_OCCURRENCE = number(

@@ -11,6 +11,7 @@ from tracelake.pipelines.functions.stats import nearest_rank
 from tracelake.pipelines.functions.steps import of_main_step
 from tracelake.pipelines.functions.where import ATTEMPT_KEY, SOURCE_KEY
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
+from tracelake.schemas.steps import NO_STEPS_REASONS
 
 _LEDGER = (
     "compute_ns",
@@ -37,6 +38,7 @@ def job_summary(
     samples: DataFrame,
     rank_stats: DataFrame,
     step_times: DataFrame,
+    step_periods: DataFrame,
     parameters: Parameters = DEFAULT,
 ) -> DataFrame:
     """One row per attempt. A figure whose evidence is missing is NULL; `reasons` names why."""
@@ -52,6 +54,7 @@ def job_summary(
         _samples(samples, sources),
         _stragglers(rank_stats),
         _outliers(step_times, step_ledger),
+        _inferred(step_ledger, step_periods),
     ):
         joined = joined.join(facts, ATTEMPT_KEY, "left")
     for name in ("device_count", "step_count", "uncovered_step_count", "kernel_count", "launch_count", "memop_count",
@@ -131,6 +134,22 @@ def _steps(step_ledger: DataFrame) -> DataFrame:
         nearest_rank("step_ns", 0.5).alias("step_median_ns"),
         F.max("step_ns").alias("step_max_ns"),
     )
+
+
+def _inferred(step_ledger: DataFrame, step_periods: DataFrame) -> DataFrame:
+    """Whether the steps are inferred, and how evenly they repeat; else why there are none."""
+    is_inferred = F.max(F.coalesce("is_inferred", F.lit(False)))
+    steps = of_main_step(step_ledger).groupBy(*ATTEMPT_KEY).agg(is_inferred.alias("is_step_inferred"))
+    has_steps = F.col("reason").isNull()
+    known = F.array_position(F.array(*[F.lit(reason) for reason in NO_STEPS_REASONS]), F.col("reason"))
+    windows = step_periods.groupBy(*ATTEMPT_KEY).agg(
+        F.mode(F.when(has_steps, F.col("period_launch_count")), True).alias("step_period_launch_count"),
+        F.min(F.when(has_steps, F.col("agreement_ratio"))).alias("step_agreement_ratio"),
+        F.max_by("reason", known).alias("no_steps_reason"),
+    )
+    told = {name: F.when(F.col("is_step_inferred"), F.col(name)) for name in windows.columns[2:4]}
+    unknown = F.when(F.col("is_step_inferred").isNull(), F.col("no_steps_reason"))
+    return steps.join(windows, ATTEMPT_KEY, "full").withColumns({**told, "no_steps_reason": unknown})
 
 
 def _count(stats: DataFrame, count: str) -> DataFrame:

@@ -44,7 +44,7 @@ def step_ledger(
     return _numbered(_judged(facts), sources, annotations).withColumn("metric_version", F.lit(METRIC_VERSION)).select(
         "job_id", "attempt", "source_id", "node_id", "rank", "step_name", "step_index", "step_occurrence", "start_ns",
         "duration_ns", *CLASSES.values(), "other_ns", "exposed_p2p_ns", "gpu_time_ns", "launch_count", "status",
-        "reason", "metric_version",
+        "reason", "is_inferred", "metric_version",
     )  # fmt: skip
 
 

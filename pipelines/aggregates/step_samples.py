@@ -63,7 +63,8 @@ def step_samples(sources: DataFrame, samples: DataFrame, annotations: DataFrame,
 def _inner(annotations: DataFrame) -> DataFrame:
     """Which annotation was innermost when on the thread of the steps."""
     threads = annotations.filter("is_step").groupBy(*SOURCE_KEY).agg(F.min("thread_id").alias("thread_id"))
-    host = annotations.filter("side = 'host'").join(F.broadcast(threads), [*SOURCE_KEY, "thread_id"], "left_semi")
+    named = annotations.filter(F.col("side").eqNullSafe("host") & ~F.coalesce("is_inferred", F.lit(False)))
+    host = named.join(F.broadcast(threads), [*SOURCE_KEY, "thread_id"], "left_semi")
     ranges = host.select(
         place(*SOURCE_KEY), F.col("annotation_id").alias("id"), "parent_id", "depth", "start_ns", "end_ns"
     )

@@ -45,6 +45,7 @@ def closed_steps(annotations: DataFrame, windows: DataFrame) -> DataFrame:
         "name",
         "index",
         "step_occurrence",
+        "is_inferred",
     ]
     found = annotations.filter("is_step AND is_closed AND duration_ns > 0")
     steps = found.select(*columns, "start_ns", "end_ns", "duration_ns")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.parameters import Parameters
@@ -15,19 +15,28 @@ _SPLIT_STEP = r"^(.*?[^\d_#:/.\-\[( ])[_#:/.\-\[( ]*(\d{1,18})[\])]?$"
 
 def named(annotation: DataFrame, parameters: Parameters) -> DataFrame:
     """raw.annotation with annotation_id, name, index, end_ns, is_closed and matches_step."""
-    text = F.col("text")
-    matches = F.lit(False)
-    for pattern in parameters.step_patterns:
-        matches = matches | text.rlike(f"^(?i:{pattern})$")
+    text, matches = F.col("text"), _matches(parameters)
     name, index = (
         F.when(matches, F.regexp_extract(text, _SPLIT_STEP, part)).otherwise(F.regexp_extract(text, _SPLIT, part))
         for part in (1, 2)
     )
     return (
-        annotation.withColumn("matches_step", matches & (F.col("side") == "host"))
+        annotation.withColumn("matches_step", names_step(parameters))
         .withColumn("name", F.when(name == "", text).otherwise(name))
         .withColumn("index", F.when(index == "", None).otherwise(index).cast("bigint"))
         .withColumn("end_ns", F.col("start_ns") + F.col("duration_ns"))
         .withColumn("is_closed", F.col("duration_ns").isNotNull())
         .withColumnRenamed("event_id", "annotation_id")
     )
+
+
+def names_step(parameters: Parameters) -> Column:
+    """Whether an annotation is a host range whose whole text matches a step pattern."""
+    return _matches(parameters) & (F.col("side") == "host")
+
+
+def _matches(parameters: Parameters) -> Column:
+    matches = F.lit(False)
+    for pattern in parameters.step_patterns:
+        matches = matches | F.col("text").rlike(f"^(?i:{pattern})$")
+    return matches

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.where import ATTEMPT_KEY, SOURCE_KEY
+from tracelake.schemas.steps import INFERRED_STEP
 
 
 def numbered_steps(ranges: DataFrame, step_ledger: DataFrame) -> DataFrame:
@@ -19,7 +20,11 @@ def numbered_steps(ranges: DataFrame, step_ledger: DataFrame) -> DataFrame:
 
 
 def of_main_step(steps: DataFrame) -> DataFrame:
-    """Rows of the step name with most time (duration_ns) in its attempt: numbers about a job's steps are about it."""
+    """Rows of the step name with most time (duration_ns) in its attempt: numbers about a job's steps are about it.
+
+    Where some windows have marked steps, it is one of those."""
     time = steps.groupBy(*ATTEMPT_KEY, "step_name").agg(F.sum("duration_ns").alias("spent"))
-    main = time.groupBy(*ATTEMPT_KEY).agg(F.max_by("step_name", F.struct("spent", "step_name")).alias("step_name"))
+    main = time.groupBy(*ATTEMPT_KEY).agg(
+        F.max_by("step_name", F.struct(F.col("step_name") != INFERRED_STEP, "spent", "step_name")).alias("step_name")
+    )
     return steps.join(F.broadcast(main), [*ATTEMPT_KEY, "step_name"])

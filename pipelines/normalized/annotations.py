@@ -23,25 +23,34 @@ def annotations(
     """One row per annotation. A tool's device-side copies are kept beside; they make no step and no nesting.
 
     gpu_exclusive_ns counts the events whose launch has the range innermost, gpu_time_ns those of the ranges inside it
-    too: union per device, summed over devices. NULL where the window has no device event at all.
+    too: union per device, summed over devices. NULL where the window has no device event at all. An inferred step has
+    what it launched; its own is what lies in no range.
     """
     host = _with_gpu(ranges, kernels, memops).withColumns(
         {"device_id": F.lit(None).cast("string"), "side": F.lit("host")}
     )
     device = with_device(with_where(named(annotation, parameters).filter("side = 'device'"), source), source)
-    copies = device.withColumns({"is_step": F.lit(False), "flags": F.array().cast("array<string>")})
+    copies = device.withColumns(
+        {"is_step": F.lit(False), "is_inferred": F.lit(False), "flags": F.array().cast("array<string>")}
+    )
     return host.unionByName(copies.drop("device_index", "matches_step", "stream_id"), allowMissingColumns=True)
 
 
 def _with_gpu(host: DataFrame, kernels: DataFrame, memops: DataFrame) -> DataFrame:
     device = F.xxhash64("device_id").alias("device")
-    columns: list[Column | str] = [place(*SOURCE_KEY), device, "annotation_id", "start_ns"]
+    step = ["step_name", "step_occurrence"]
+    columns: list[Column | str] = [place(*SOURCE_KEY), device, "annotation_id", *step, "start_ns"]
     events = kernels.select(*columns, F.col("effective_end_ns").alias("end_ns")).unionByName(
         memops.select(*columns, "end_ns")
     )
     captured = events.select(PLACE).distinct().withColumn("is_captured", F.lit(True))
     placed = host.withColumn(PLACE, place(*SOURCE_KEY))
-    launched = events.filter("annotation_id IS NOT NULL").join(_ancestors(host), _KEY)
+    is_inferred = F.coalesce("is_inferred", F.lit(False))
+    named = events.filter("annotation_id IS NOT NULL").join(_ancestors(host.filter(~is_inferred)), _KEY)
+    inferred = placed.filter(is_inferred).select(
+        PLACE, F.col("name").alias("step_name"), "step_occurrence", F.col("annotation_id").alias("ancestor_id")
+    )
+    launched = named.unionByName(events.join(F.broadcast(inferred), [PLACE, *step]))
     joined = placed.join(_spent(launched), _KEY, "left").join(F.broadcast(captured), PLACE, "left")
     own_ns, all_ns = (
         F.when(F.col("is_captured"), F.coalesce(name, F.lit(0))) for name in ("gpu_exclusive_ns", "gpu_ns")
@@ -54,7 +63,7 @@ def _spent(launched: DataFrame) -> DataFrame:
     """Per range: gpu_ns of all events in it and gpu_exclusive_ns of its own, union per device, summed; gpu_span_ns."""
     columns = launched.select(
         PLACE, "device", F.col("ancestor_id").alias("annotation_id"), "start_ns", "end_ns",
-        (F.col("ancestor_id") == F.col("annotation_id")).alias("is_own"),
+        (F.col("ancestor_id") == F.coalesce("annotation_id", "ancestor_id")).alias("is_own"),
     )  # fmt: skip
     in_time = Window.partitionBy(*_KEY, "slice", "device").orderBy("start_ns")
     own = added(in_time, F.when(F.col("is_own"), F.col("end_ns")))

@@ -21,7 +21,8 @@ def launches(
     """One row per call, whatever number of kernels it started (a graph launch starts many and is one launch).
 
     Steps: the step of the process whose host interval holds the call's start, whatever its thread. Annotation: the
-    innermost one open then on the call's thread; where none is, on the thread that runs the steps.
+    innermost one open then on the call's thread; where none is, on the thread that runs the steps. Inferred steps are
+    no annotation.
     """
     calls = (
         with_place(launch)
@@ -105,14 +106,15 @@ def _attributed(calls: DataFrame, ranges: DataFrame) -> DataFrame:
     )
     thread = [PLACE, "thread_id"]
     step_thread = host.filter("is_step").groupBy(PLACE).agg(F.min_by("thread_id", "start_ns").alias("thread_id"))
-    on_step_thread = host.join(F.broadcast(step_thread), thread, "left_semi")
+    named = host.filter(~F.coalesce("is_inferred", F.lit(False)))
+    on_step_thread = named.join(F.broadcast(step_thread), thread, "left_semi")
     steps = host.filter("is_step").select(
         PLACE, F.struct("name", "step_occurrence").alias("value"), "start_ns", "end_ns"
     )
     told = {
         "step": (steps, []),
         "step_annotation_id": (tops(on_step_thread, [PLACE]), []),
-        "own_annotation_id": (tops(host, thread), ["thread_id"]),
+        "own_annotation_id": (tops(named, thread), ["thread_id"]),
     }
     placed = opened(calls.withColumn("at_ns", F.col("start_ns")), [PLACE], told)
     return (

@@ -9,19 +9,41 @@ from tracelake.pipelines.functions.intervals import nested
 from tracelake.pipelines.functions.names import named
 from tracelake.pipelines.functions.where import SOURCE_KEY, one_per_window, with_where
 from tracelake.pipelines.parameters import DEFAULT, Parameters
+from tracelake.schemas.steps import INFERRED_STEP
 
 _THREAD = [*SOURCE_KEY, "thread_id"]
 
 
-def ranges(source: DataFrame, annotation: DataFrame, parameters: Parameters = DEFAULT) -> DataFrame:
-    """One row per host annotation.
+def ranges(
+    source: DataFrame, annotation: DataFrame, step_periods: DataFrame, parameters: Parameters = DEFAULT
+) -> DataFrame:
+    """One row per host annotation, and per inferred step of a window without marked ones.
 
     A step is a range whose whole text matches a step pattern, on the thread that runs most of them, outside any other
     step. A range that was never closed nests as if open to the end of its window.
     """
     host = named(annotation, parameters).filter("side = 'host'")
     placed = with_where(_with_steps(_nested(host, source)), source)
-    return placed.drop("side", "device_index", "stream_id")
+    marked = placed.drop("side", "device_index", "stream_id").withColumn("is_inferred", F.lit(False))
+    return marked.unionByName(_inferred(step_periods))
+
+
+def _inferred(step_periods: DataFrame) -> DataFrame:
+    """Inferred steps as ranges: they hold no range and lie in none, for a range may cross their bounds."""
+    where = ["day", *SOURCE_KEY, "attempt", "node_id", "rank"]
+    until = F.coalesce(F.try_element_at("starts_ns", F.col("pos") + 2), F.col("end_ns"))
+    steps = step_periods.select(
+        *where, "thread_id", "end_ns", "starts_ns", F.posexplode("starts_ns").alias("pos", "start_ns")
+    )
+    number = F.col("pos").cast("bigint")
+    return steps.select(
+        *where, "thread_id", "start_ns", until.alias("end_ns"), (until - F.col("start_ns")).alias("duration_ns"),
+        (-1 - number).alias("annotation_id"), F.lit(None).cast("bigint").alias("parent_id"),
+        F.lit(INFERRED_STEP).alias("name"), number.alias("index"),
+        F.concat(F.lit(f"{INFERRED_STEP}_"), number).alias("text"), F.lit(0).alias("depth"),
+        F.lit(True).alias("is_closed"), F.lit(True).alias("is_step"), number.alias("step_occurrence"),
+        F.lit(True).alias("is_inferred"), F.array().cast("array<string>").alias("flags"),
+    )  # fmt: skip
 
 
 def _nested(host: DataFrame, source: DataFrame) -> DataFrame:

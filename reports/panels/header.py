@@ -169,13 +169,13 @@ def _overlap(data: JobData) -> _Figure:
 def _step(data: JobData) -> _Figure:
     s = data.summary
     if s.step_median_ns is None:
-        return _Figure("Step time", "step-time", "no steps", "<code>no_steps</code>")
+        return _Figure("Step time", "step-time", "no steps", f"<code>{text(s.no_steps_reason or 'no_steps')}</code>")
     if s.step_count == 1:
         slowest = data.steps[0].rank if data.steps else None
         who = f", slowest rank {slowest}" if slowest is not None else ""
         return _Figure("Step time, slowest rank", "step-time", f.duration(s.step_median_ns), f"1 step{who}")
     longest = f", longest {f.duration(s.step_max_ns)}" if s.step_max_ns is not None else ""
-    note = f"{f.plural(s.step_count, 'step')}{longest}"
+    note = f"{f.plural(s.step_count, 'step')}{' (inferred)' if s.is_step_inferred else ''}{longest}"
     return _Figure("Step time, median", "step-median", f.duration(s.step_median_ns), note)
 
 

@@ -49,11 +49,24 @@ def _none(data: JobData) -> Panel:
             "Withheld", f"{f.plural(n, 'step')} recorded, none of them whole. {reason(code).capitalize()}.", code
         )
         return Panel("steps", "Steps", f"None of the {count(n, 'step-time')} steps counts.", body)
+    unknown = data.summary.no_steps_reason
+    why = f", and none could be inferred: {reason(unknown)}" if unknown else ""
     words = (
-        "No step markers. Name steps with the profiler's step(), the recorder's annotate(), or a pattern of your own "
-        "in the configuration."
+        f"No step markers{why}. Name steps with the profiler's step(), the recorder's annotate(), or a pattern of your "
+        "own in the configuration."
     )
-    return Panel("steps", "Steps", "No steps are known.", state("Nothing recorded", words, "no_steps"))
+    return Panel("steps", "Steps", "No steps are known.", state("Nothing recorded", words, unknown or "no_steps"))
+
+
+def _inferred(data: JobData) -> str:
+    """Said where no marker names the steps."""
+    s = data.summary
+    if not s.is_step_inferred:
+        return ""
+    period, agreement = s.step_period_launch_count, s.step_agreement_ratio
+    even = f": a period of {f.plural(period, 'kernel launch', 'kernel launches')}" if period else ""
+    even += f", agreement {f.percent(agreement)}" if agreement is not None else ""
+    return f" No markers name the steps; they are inferred from repeating launches{even} <code>inferred</code>."
 
 
 def _others(data: JobData) -> str:
@@ -92,6 +105,7 @@ def _in_time(data: JobData, group: StepGroup) -> Panel:
         f"{time(group.duration_p50_ns, 'step-median')}. The longest, {_step_name(worst)}{who}, takes "
         f"{time(worst.duration_ns, 'step-time')}, {worst.duration_ns / max(1, group.duration_p50_ns):.3g} × the median."
     )
+    say += _inferred(data)
     if run > 1:
         say += f" Each dot is the slowest of {f.count(run)} consecutive steps."
     body = '<div class="chart" data-chart="steps" role="img" aria-label="Step time in time order"></div>' + data_table(

@@ -10,6 +10,7 @@ from tracelake.reports import format as f
 from tracelake.reports.names import label
 from tracelake.reports.timeline.data import DeviceRow, EventRow, MergedRow, Rows, SampleRow, Source, Track
 from tracelake.reports.words import reason, short_device
+from tracelake.schemas.steps import INFERRED_STEP
 
 MAX_LANES = 4
 """Lanes of a track for events that overlap; more share the last one."""
@@ -156,7 +157,7 @@ def _thread(
     named, calls = ((source.source_id, kind, thread) for kind in ("annotations", "launches"))
     title = "main thread" if is_main else "thread" if thread is None else f"thread {thread}"
     note = "annotations" if events.get(named) else "no annotations"
-    lanes = _nested(events.get(named, []))
+    lanes = nested_lanes(events.get(named, []))
     made = [Track(place, parent, "thread", title, note, lanes=lanes, merged=tuple(merged.get(named, [])))]
     if calls in events or calls in merged:
         found = events.get(calls, [])
@@ -193,12 +194,18 @@ def lanes(events: Iterable[EventRow]) -> tuple[tuple[EventRow, ...], ...]:
     return tuple(map(tuple, dealt))
 
 
-def _nested(events: Iterable[EventRow]) -> tuple[tuple[EventRow, ...], ...]:
-    """A lane per level of nesting."""
+def _is_inferred(event: EventRow) -> bool:
+    return event.kind == "step" and event.name.startswith(INFERRED_STEP)
+
+
+def nested_lanes(events: Iterable[EventRow]) -> tuple[tuple[EventRow, ...], ...]:
+    """A lane per level of nesting; inferred steps, which nest with nothing, have one of their own on top."""
+    in_time = sorted(events, key=lambda e: (e.start_ns, -e.end_ns))
+    inferred = [event for event in in_time if _is_inferred(event)]
     levels: list[list[EventRow]] = []
-    for event in sorted(events, key=lambda e: (e.start_ns, -e.end_ns)):
+    for event in (e for e in in_time if not _is_inferred(e)):
         depth = min(event.depth or 0, MAX_DEPTH - 1)
         while len(levels) <= depth:
             levels.append([])
         levels[depth].append(event)
-    return tuple(map(tuple, levels))
+    return tuple(map(tuple, [inferred, *levels] if inferred else levels))

@@ -2,6 +2,7 @@
 
 from tracelake.schemas.columns import ATTEMPT, JOB_ID, METRIC_VERSION, count, duration, ns, ratio, text
 from tracelake.schemas.model import Column, Identity, Table, Type, one_of
+from tracelake.schemas.steps import NO_STEPS_REASONS
 
 MFU_REASONS = ("flops_unknown", "no_steps", "precision_unknown", "peak_unknown", "flops_exceed_peak")
 
@@ -21,6 +22,7 @@ TABLE = Table(
         "normalized.samples",
         "aggregates.rank_stats",
         "aggregates.step_times",
+        "normalized.step_periods",
     ),
     columns=(
         JOB_ID,
@@ -76,6 +78,20 @@ TABLE = Table(
         count("uncovered_step_count", "Steps with launches but no device events."),
         duration("step_median_ns", "Median over steps of the slowest rank's step time.", nullable=True),
         duration("step_max_ns", "Longest step of the slowest rank.", nullable=True),
+        Column(
+            "is_step_inferred",
+            Type.BOOLEAN,
+            "Whether those steps are inferred from launches; NULL without steps.",
+            nullable=True,
+        ),
+        count("step_period_launch_count", "Launches of the usual inferred step, in most windows.", nullable=True),
+        ratio("step_agreement_ratio", "How well launches repeat in inferred steps, in the window where least."),
+        text(
+            "no_steps_reason",
+            "Why there are neither marked nor inferred steps.",
+            nullable=True,
+            checks=(one_of(*NO_STEPS_REASONS),),
+        ),
         count("slow_step_count", "Steps much longer than usual; NULL where steps were not judged.", nullable=True),
         text("outlier_steps_reason", "Why steps were not judged.", nullable=True),
         count("straggler_count", "Slow ranks; NULL where ranks were not compared.", nullable=True),

@@ -2,6 +2,7 @@
 
 from tracelake.schemas.columns import (
     ATTEMPT,
+    IS_INFERRED,
     JOB_ID,
     METRIC_VERSION,
     NODE_ID,
@@ -63,6 +64,7 @@ TABLE = Table(
         count("launch_count", "Launches that fall in the step."),
         text("status", "Whether the step counts in statistics.", checks=(one_of("complete", "uncovered", "cut"),)),
         REASON,
+        IS_INFERRED,
         METRIC_VERSION,
     ),
     key=("job_id", "attempt", "source_id", "step_name", "step_occurrence"),

@@ -2,6 +2,7 @@
 
 from tracelake.schemas.columns import (
     FLAGS,
+    IS_INFERRED,
     NOT_SENTINEL,
     OPTIONAL_DEVICE_ID,
     START,
@@ -17,11 +18,11 @@ from tracelake.schemas.model import Column, Table, Type, one_of
 
 TABLE = Table(
     name="normalized.annotations",
-    grain="one row per annotation",
+    grain="one row per annotation or inferred step",
     reads=("raw.source", "raw.annotation", "normalized.ranges", "normalized.kernels", "normalized.memops"),
     columns=(
         *WHERE,
-        number("annotation_id", "Number of the annotation within its source."),
+        number("annotation_id", "Number of the annotation within its source; below 0 for inferred steps."),
         number("parent_id", "The annotation around it on its thread; NULL at the top.", nullable=True),
         text("side", "Host range, or a tool's copy of it on a device.", checks=(one_of("host", "device"),)),
         text("name", "Text without a trailing number and its separator."),
@@ -45,6 +46,7 @@ TABLE = Table(
         ),
         duration("gpu_time_ns", "The same with the ranges inside it.", nullable=True),
         duration("gpu_span_ns", "First start to last end of those events; NULL without any.", nullable=True),
+        IS_INFERRED,
         FLAGS,
     ),
     key=("job_id", "source_id", "annotation_id"),

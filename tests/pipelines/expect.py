@@ -29,6 +29,7 @@ _INSTANTS = frozenset(
     {
         "start_ns", "end_ns", "at_ns", "effective_end_ns", "first_event_start_ns", "window_start_ns", "window_end_ns",
         "host_start_ns", "host_end_ns", "bucket_start_ns", "created_ns", "started_ns", "ended_ns", "origin_ns",
+        "starts_ns",
     }
 )  # fmt: skip
 _DEFAULTS: dict[str, Row] = {
@@ -77,7 +78,11 @@ def story(expect: Sequence[Row], **given: Sequence[Row]) -> Story:
 
 def shifted(row: Row) -> Row:
     """The row with its instants later by SHIFT_NS; durations stay."""
-    return {k: v + SHIFT_NS if k in _INSTANTS and v is not None else v for k, v in row.items()}
+    return {k: _later(v) if k in _INSTANTS and v is not None else v for k, v in row.items()}
+
+
+def _later(value: Any) -> Any:
+    return [each + SHIFT_NS for each in value] if isinstance(value, list) else value + SHIFT_NS
 
 
 class Told:

@@ -137,3 +137,28 @@ def test_script_data_is_strict() -> None:
     assert script_json({"a": "</script>"}) == '{"a":"\\u003c/script>"}'
     with pytest.raises(ValueError, match="JSON"):
         script_json({"a": float("nan")})
+
+
+def test_inferred_steps_are_said_to_be() -> None:
+    data = sample_ideal.ideal()
+    assert "inferred from" not in job_page(data, made_ns=0)
+    known = {"is_step_inferred": True, "step_period_launch_count": 1_478, "step_agreement_ratio": 0.973}
+    html = job_page(replace(data, summary=replace(data.summary, **known)), made_ns=0).replace("\xa0", " ")
+    assert "they are inferred from repeating launches: a period of 1\u202f478 kernel launches, agreement 97 %" in html
+    assert "steps (inferred), longest" in html
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("no_period", "none could be inferred: the launches do not repeat evenly"),
+        ("too_few_launches", "none could be inferred: too few launches"),
+        ("no_launches", "none could be inferred: no launch is known to have started a kernel"),
+        (None, "No step markers. Name steps"),
+    ],
+)
+def test_it_is_said_why_there_are_no_steps(code: str | None, words: str) -> None:
+    data = sample_ideal.ideal()
+    without = replace(data.summary, step_count=0, step_median_ns=None, step_max_ns=None, no_steps_reason=code)
+    html = job_page(replace(data, summary=without, step_groups=(), steps=(), steps_left_out=()), made_ns=0)
+    assert words in html and f"<code>{code or 'no_steps'}</code>" in html

@@ -49,6 +49,15 @@ def judged(kind: str, score: float | None = 1.0, group: str = "training") -> Row
     return {"step_name": "step", "kind": kind, "score": score, "step_group": group, "reason": reason}
 
 
+def period(source_id: str, launches: int, agreement: float) -> Row:
+    return {"source_id": source_id, "period_launch_count": launches, "agreement_ratio": agreement}
+
+
+def unknown_period(source_id: str, reason: str = "no_period") -> Row:
+    """Something comes back after seven launches, not evenly enough."""
+    return {**period(source_id, 7, 0.5), "reason": reason}
+
+
 def one(expect: Row, **given: list[Row]) -> Story:
     return story(**({"sources": [window("s")], "jobs": [{}]} | given), expect=[expect])
 
@@ -165,6 +174,24 @@ RANKS = {
         {"slow_step_count": None, "outlier_steps_reason": LOW}, step_ledger=[step(0, 10, reason=LOW)],
     ),
     "without steps there are none to judge": one({"slow_step_count": None, "outlier_steps_reason": "no_steps"}),
+    "steps that launches tell are said to be, with how evenly they repeat": one(
+        {"is_step_inferred": True, "step_period_launch_count": 40, "step_agreement_ratio": 0.96,
+         "no_steps_reason": None, "step_count": 1},
+        step_ledger=[step(0, 10, step_name="inferred_step", is_inferred=True)],
+        step_periods=[period("a", 40, 0.99), period("b", 40, 0.96), period("c", 41, 0.97), unknown_period("d")],
+    ),
+    "marked steps of one window are the job's": one(
+        {"is_step_inferred": False, "step_period_launch_count": None, "step_agreement_ratio": None,
+         "no_steps_reason": None, "step_median_ns": 10},
+        step_ledger=[step(0, 10, is_inferred=False),
+                     *[step(n, 90, step_name="inferred_step", is_inferred=True) for n in range(3)]],
+        step_periods=[period("a", 40, 0.99)],
+    ),
+    "an older version's steps are marked": one({"is_step_inferred": False}, step_ledger=[step(0, 10)]),
+    "where steps are neither marked nor inferred the best known reason is given": one(
+        {"is_step_inferred": None, "step_period_launch_count": None, "no_steps_reason": "no_period"},
+        step_periods=[unknown_period("a", "no_launches"), unknown_period("b"), unknown_period("c", "too_few_launches")],
+    ),
     "where there was nothing to compare that is said": one(
         {"straggler_count": None, "stragglers_reason": "no_comparable_steps"}
     ),

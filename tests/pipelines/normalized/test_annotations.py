@@ -77,6 +77,14 @@ STORIES = {
         expect=[{"annotation_id": 1, "gpu_exclusive_ns": 0}, gpu(2, 0, 4, 4),
                 gpu(3, 4, 4, 4)],
     ),
+    "an inferred step has what it launched, its own is what lies in no range; it is in no range itself": story(
+        ranges=[said(1, 0, 60),
+                *[said(-1 - n, start, end, name="inferred_step", step_occurrence=n, is_step=True, is_inferred=True)
+                  for n, start, end in ((0, 10, 50), (1, 50, 90))]],
+        kernels=[ran(1, 1, 100, 110), *[ran(n, a, 100 * n, 100 * n + 20, step_name="inferred_step", step_occurrence=o)
+                                        for n, a, o in ((2, 1, 0), (3, None, 0), (4, None, 1))]],
+        expect=[gpu(-2, 20, 20, 20) | {"is_inferred": True}, gpu(-1, 20, 40, 120), gpu(1, 30, 30, 120)],
+    ),
     "a step keeps what ranges say of it": story(
         ranges=[said(1, 0, 50, name="step", index=4, is_step=True, step_occurrence=2, flags=["not_closed"])],
         expect=[{"side": "host", "name": "step", "index": 4, "is_step": True, "step_occurrence": 2, "depth": 0,

@@ -146,6 +146,19 @@ ATTRIBUTED = {
     "a launch whose thread is not known falls to the step thread": story(
         launch=[call(1, 135, thread_id=None)], ranges=STEPS, expect=[at(1, 0, 4)]
     ),
+    "an inferred step is no annotation, and its thread's ranges hold what no range of the own thread does": story(
+        launch=[call(1, 110), call(2, 150), call(3, 190), call(4, 260, thread_id=2)],
+        ranges=[
+            named(-1, 100, 200, name="inferred_step", is_step=True, is_inferred=True, step_occurrence=0),
+            named(-2, 200, 300, name="inferred_step", is_step=True, is_inferred=True, step_occurrence=1),
+            named(1, 140, 270),
+            named(2, 145, 160, 1, 1),
+        ],
+        expect=[
+            {"annotation_id": a, "step_name": "inferred_step", "step_occurrence": o}
+            for a, o in ((None, 0), (2, 0), (1, 0), (1, 1))
+        ],
+    ),
     "steps of another process hold no launch": story(
         source=[{"source_id": "s"}, {"source_id": "t"}],
         launch=[call(1, 135, source_id="t")],

@@ -123,7 +123,29 @@ STEPS = {
     ),
 }  # fmt: skip
 
-STORIES = {**NAMES, **NESTING, **STEPS}
+TOLD = {"starts_ns": [10, 40, 60], "end_ns": 90, "step_count": 3, "thread_id": 1}
+
+
+def inferred(number: int, start: int, end: int) -> Row:
+    times = {"start_ns": start, "end_ns": end, "duration_ns": end - start, "thread_id": 1, "depth": 0}
+    names = {"name": "inferred_step", "index": number, "text": f"inferred_step_{number}", "parent_id": None}
+    flags = {"is_step": True, "is_closed": True, "is_inferred": True, "flags": []}
+    return {"annotation_id": -1 - number, "step_occurrence": number, **times, **names, **flags}
+
+
+INFERRED = {
+    "inferred steps stand beside the ranges and change nothing about them": story(
+        annotation=[said(1, "epoch", 0, 50), said(2, "forward", 30, 45)], step_periods=[TOLD],
+        expect=[inferred(2, 60, 90), inferred(1, 40, 60), inferred(0, 10, 40),
+                place(1, None, 0) | {"is_step": False, "is_inferred": False}, place(2, 1, 1)],
+    ),
+    "a window without rhythm has none": story(step_periods=[{"starts_ns": [], "reason": "no_period"}], expect=[]),
+    "marked steps are not inferred": story(
+        annotation=[said(1, "step 1", 0, 50)], expect=[{"is_step": True, "is_inferred": False}]
+    ),
+}  # fmt: skip
+
+STORIES = {**NAMES, **NESTING, **STEPS, **INFERRED}
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from tracelake.reports.timeline.encode import MAX_NAMES, name_table, payload
 from tracelake.reports.timeline.page import timeline_page
 from tracelake.reports.timeline.perfetto import perfetto
 from tracelake.reports.timeline.read import MAX_BLOCKS, MAX_EVENTS, allowance
-from tracelake.reports.timeline.tree import MAX_LANES, lanes, tracks
+from tracelake.reports.timeline.tree import MAX_LANES, lanes, nested_lanes, tracks
 
 
 def test_the_tree_is_node_process_device_stream_and_thread() -> None:
@@ -68,6 +68,17 @@ def test_lanes_do_not_overlap_until_there_are_too_many() -> None:
 
 
 _EVENT = EventRow("s0", "GPU-0", 7, None, "compute", "k", None, None, 0, 0)
+
+
+def test_inferred_steps_lie_in_a_lane_of_their_own() -> None:
+    def host(name: str, start: int, end: int, depth: int = 0) -> EventRow:
+        kind = "step" if name.startswith("inferred") else "annotation"
+        return replace(_EVENT, kind=kind, name=name, start_ns=start, end_ns=end, depth=depth)
+
+    steps = [host("inferred_step_0", 0, 10), host("inferred_step_1", 10, 20)]
+    epoch, forward = host("epoch", 5, 30), host("forward", 8, 12, 1)
+    assert nested_lanes([epoch, *steps, forward]) == (tuple(steps), (epoch,), (forward,))
+    assert nested_lanes([epoch, forward]) == ((epoch,), (forward,))
 
 
 def test_numbers_come_back_from_their_bytes() -> None:
