@@ -15,6 +15,7 @@ NAMES = (
     "import_speed",
     "import_memory",
     "job_report",
+    "real_traces",
     "checks_cost",
     "causes",
     "hta_agreement",

@@ -135,7 +135,8 @@ _STEPS = {
         "Step time",
         "Duration of the step's annotation on its host thread. Across ranks, a step takes as long as on its slowest "
         "rank. Steps cut by the end of the recording do not count; one with launches but no device event has a time "
-        "and no parts. Without markers steps are inferred: they begin where the launched kernels begin to repeat.",
+        "and no parts. Without markers steps are inferred: each ends with the "
+        "optimizer's last kernel, else with its last communication, else where launches begin to repeat.",
     ),
     "step-median": Definition("Median step time", "Median over the steps of the slowest rank's step time."),
     "step-bins": Definition(

@@ -8,6 +8,7 @@ from tracelake.reports.format import nice_width
 from tracelake.reports.metric_rows import Bin, RankSteps, Step, StepGroup, StepParts, StepsLeftOut
 from tracelake.reports.read import MAX_ROWS, MAX_SMALL
 from tracelake.reports.sql import ByJob, Query, among, by_job, columns, first, given, table
+from tracelake.schemas.steps import INFERRED_STEP
 
 MAX_STEPS = 2_000
 MAX_BINS = 40
@@ -29,7 +30,8 @@ def _nearest_rank(share: float) -> str:
 
 
 def step_groups(query: Query, here: str) -> ByJob[StepGroup]:
-    """Steps by name, the one with the most time first: the page is about that one and mentions the others."""
+    """Steps by name, the one with the most time first, inferred ones last: the page is about the first one and mentions
+    the others."""
     return by_job(
         query,
         StepGroup,
@@ -37,7 +39,7 @@ def step_groups(query: Query, here: str) -> ByJob[StepGroup]:
         f"min(duration_ns) AS duration_min_ns, {_nearest_rank(0.5)} AS duration_p50_ns, "
         f"{_nearest_rank(0.99)} AS duration_p99_ns, max(duration_ns) AS duration_max_ns "
         f"FROM ({_slowest(here)}) GROUP BY job_id, step_name",
-        "duration_sum_ns DESC, step_name",
+        f"step_name = '{INFERRED_STEP}', duration_sum_ns DESC, step_name",
         MAX_SMALL,
     )
 

@@ -225,7 +225,7 @@ REASONS = {
     "superseded": "a later, fuller file of the same window replaced it",
     "capture_cut": "the recording ends inside the step",
     "too_few_steps": "too few steps for statistics",
-    "no_steps": "no step markers were recorded",
+    "no_steps": "no steps are known",
     "no_common_collectives": "no collective of all ranks was matched reliably",
     "no_launches": "no launch is known to have started a kernel",
     "too_few_launches": "too few launches to see any of them repeat",

@@ -26,7 +26,7 @@ _BATCH = 60
 """Jobs in a lake at a time."""
 _ROOT = Path(__file__).parents[2]
 _KEPT = _ROOT / "build/causes"
-_CODE = ("recorder/simulate", "pipelines", "schemas")
+_CODE = ("bench/causes", "recorder", "pipelines", "schemas")
 """What findings follow from."""
 
 
@@ -52,7 +52,9 @@ def scored(jobs: Sequence[Job], seed: int) -> dict[str, Any]:
         batch = jobs[first : first + _BATCH]
         path = folder / f"{batch[0].job_id}-{len(batch)}.json"
         if not path.exists():
-            path.write_text(json.dumps(_ran(batch, seed)))
+            part = path.with_suffix(".part")
+            part.write_text(json.dumps(_ran(batch, seed)))
+            part.replace(path)
         kept = json.loads(path.read_text())
         truths += [truth_of(each) for each in kept["truths"]]
         found |= {job: [Finding(**each) for each in told] for job, told in kept["findings"].items()}

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.activity import nice
 from tracelake.pipelines.functions.stats import nearest_rank
+from tracelake.pipelines.functions.steps import was_written
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
 
 
@@ -16,7 +17,7 @@ def annotation_histogram(annotations: DataFrame, parameters: Parameters = DEFAUL
     The bins span the shortest to the 99th percentile; what is longer stands in one last bin up to the longest.
     """
     key = ["job_id", "attempt", "name"]
-    closed = annotations.filter("side = 'host' AND is_closed")
+    closed = annotations.filter("side = 'host' AND is_closed").filter(was_written())
     bounds = closed.groupBy(*key).agg(
         F.min("duration_ns").alias("least"), nearest_rank("duration_ns", 0.99).alias("most")
     )

@@ -55,6 +55,7 @@ def job_summary(
         _stragglers(rank_stats),
         _outliers(step_times, step_ledger),
         _inferred(step_ledger, step_periods),
+        step_ledger.groupBy(*ATTEMPT_KEY).agg(F.max(F.col("exposed_p2p_ns").isNotNull()).alias("has_sends")),
     ):
         joined = joined.join(facts, ATTEMPT_KEY, "left")
     for name in ("device_count", "step_count", "uncovered_step_count", "kernel_count", "launch_count", "memop_count",
@@ -64,13 +65,14 @@ def job_summary(
     joined = joined.join(_ranks(sources), ATTEMPT_KEY, "left")
     unsaid = F.when(F.col("straggler_count").isNull(), F.coalesce("stragglers_reason", F.lit("no_comparable_steps")))
     joined = joined.withColumn("stragglers_reason", unsaid)
-    joined = joined.withColumn("bubble_reason", F.when(F.col("bubble_ratio").isNull(), F.lit("no_send_recv")))
+    why = F.when(F.col("has_sends"), F.lit("no_comparable_steps")).otherwise(F.lit("no_send_recv"))
+    joined = joined.withColumn("bubble_reason", F.when(F.col("bubble_ratio").isNull(), why))
     unjudged = F.when(F.col("slow_step_count").isNull(), F.coalesce("outlier_steps_reason", F.lit("no_steps")))
     joined = joined.withColumn("outlier_steps_reason", unjudged)
     return (
         _missing(joined)
         .withColumn("metric_version", F.lit(METRIC_VERSION))
-        .drop("ranks_usable", "gpu_reasons", "flags", "comm_ns", "overlapped_comm_ns", "status_rank")
+        .drop("ranks_usable", "gpu_reasons", "has_sends", "flags", "comm_ns", "overlapped_comm_ns", "status_rank")
     )
 
 

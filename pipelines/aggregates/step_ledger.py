@@ -10,8 +10,10 @@ from pyspark.sql import functions as F
 from tracelake.pipelines.functions.activity import closed_steps
 from tracelake.pipelines.functions.collectives import sends
 from tracelake.pipelines.functions.ledger import CLASSES, SENDS, class_sums, live_intervals
+from tracelake.pipelines.functions.stats import nearest_rank
 from tracelake.pipelines.functions.where import PLACE, SOURCE_KEY, place
 from tracelake.pipelines.parameters import DEFAULT, METRIC_VERSION, Parameters
+from tracelake.schemas.steps import INFERRED_STEP
 
 _DEVICE = ("compute_ns", "exposed_comm_ns", "memcpy_ns", "memset_ns")
 _STEP = [*SOURCE_KEY, "step_name", "step_occurrence"]
@@ -79,21 +81,38 @@ def _judged(facts: DataFrame) -> DataFrame:
 
 
 def _numbered(steps: DataFrame, sources: DataFrame, annotations: DataFrame) -> DataFrame:
-    """Occurrences count on over the windows of one process: each adds the steps of the attempt's earlier ones."""
+    """Occurrences count on over the windows of one process: each adds the steps of the attempt's earlier ones.
+
+    Markers come on all ranks at once. Inferred steps begin where a rank's recording does: one that began some steps
+    later than the first begins with a later number.
+    """
     process = ["job_id", "attempt", "step_name", "process"]
     who = F.coalesce(F.concat(F.lit("rank "), F.col("rank").cast("string")), F.concat_ws(" ", "node_id", "process_id"))
     windows = sources.select(*SOURCE_KEY, who.alias("process"))
     owned = steps.join(F.broadcast(windows), SOURCE_KEY)
     numbered = annotations.filter("is_step").withColumnRenamed("name", "step_name")
-    all_steps = numbered.groupBy(*SOURCE_KEY, "step_name").agg(F.count("*").alias("steps"))
+    all_steps = numbered.groupBy(*SOURCE_KEY, "step_name").agg(
+        F.count("*").alias("steps"), F.min("start_ns").alias("first_ns"),
+        nearest_rank("duration_ns", 0.5).alias("usual_ns"),
+    )  # fmt: skip
     bounds = sources.select(*SOURCE_KEY, "attempt", who.alias("process"), "window_start_ns", "window_end_ns")
     counts = all_steps.join(F.broadcast(bounds), SOURCE_KEY)
-    before = (
-        Window.partitionBy(*process).orderBy("window_start_ns", "source_id").rowsBetween(Window.unboundedPreceding, -1)
-    )
+    in_time = Window.partitionBy(*process).orderBy("window_start_ns", "source_id")
+    before = in_time.rowsBetween(Window.unboundedPreceding, -1)
+    counts = _aligned(counts.withColumn("window_number", F.row_number().over(in_time)))
     # Windows that overlap are not one process's past: each then counts from 0.
     overlaps = F.max("window_end_ns").over(before) > F.col("window_start_ns")
     offset = F.when(F.coalesce(overlaps, F.lit(False)), 0).otherwise(F.coalesce(F.sum("steps").over(before), F.lit(0)))
-    offsets = counts.select(*process, "source_id", offset.alias("offset"))
+    offsets = counts.select(*process, "source_id", (offset + F.col("late")).alias("offset"))
     joined = owned.join(F.broadcast(offsets), [*process, "source_id"])
     return joined.withColumn("step_occurrence", F.col("step_occurrence") + F.col("offset"))
+
+
+def _aligned(counts: DataFrame) -> DataFrame:
+    """`late`: steps that a window's inferred ones begin after the first rank's; `steps`: how far any rank gets."""
+    together = Window.partitionBy("job_id", "attempt", "step_name", "window_number")
+    behind = (F.col("first_ns") - F.min("first_ns").over(together)) / F.nullif("usual_ns", F.lit(0))
+    is_inferred = F.col("step_name") == INFERRED_STEP
+    late = F.when(is_inferred, F.coalesce(F.round(behind).cast("bigint"), F.lit(0))).otherwise(0)
+    reached = F.max(F.col("late") + F.col("steps")).over(together)
+    return counts.withColumn("late", late).withColumn("steps", F.when(is_inferred, reached).otherwise(F.col("steps")))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.where import ATTEMPT_KEY, SOURCE_KEY
 from tracelake.schemas.steps import INFERRED_STEP
+
+
+def was_written() -> Column:
+    """Whether an annotation is the program's: inferred steps are not."""
+    return ~F.coalesce("is_inferred", F.lit(False))
 
 
 def numbered_steps(ranges: DataFrame, step_ledger: DataFrame) -> DataFrame:

@@ -31,16 +31,17 @@ def ranges(
 def _inferred(step_periods: DataFrame) -> DataFrame:
     """Inferred steps as ranges: they hold no range and lie in none, for a range may cross their bounds."""
     where = ["day", *SOURCE_KEY, "attempt", "node_id", "rank"]
-    until = F.coalesce(F.try_element_at("starts_ns", F.col("pos") + 2), F.col("end_ns"))
-    steps = step_periods.select(
-        *where, "thread_id", "end_ns", "starts_ns", F.posexplode("starts_ns").alias("pos", "start_ns")
-    )
-    number = F.col("pos").cast("bigint")
+    nexts = F.slice("starts_ns", 2, F.size("starts_ns")).alias("next_ns")
+    each = F.posexplode(F.arrays_zip("starts_ns", nexts)).alias("pos", "step")
+    steps = step_periods.select(*where, "thread_id", "end_ns", each)
+    number, start = F.col("pos").cast("bigint"), F.col("step.starts_ns")
+    until = F.coalesce("step.next_ns", "end_ns")
     return steps.select(
-        *where, "thread_id", "start_ns", until.alias("end_ns"), (until - F.col("start_ns")).alias("duration_ns"),
+        *where, "thread_id", start.alias("start_ns"), until.alias("end_ns"), (until - start).alias("duration_ns"),
         (-1 - number).alias("annotation_id"), F.lit(None).cast("bigint").alias("parent_id"),
-        F.lit(INFERRED_STEP).alias("name"), number.alias("index"),
-        F.concat(F.lit(f"{INFERRED_STEP}_"), number).alias("text"), F.lit(0).alias("depth"),
+        # Nobody gave it a number: that of its attempt is its occurrence in the aggregates.
+        F.lit(INFERRED_STEP).alias("name"), F.lit(None).cast("bigint").alias("index"),
+        F.lit(INFERRED_STEP).alias("text"), F.lit(0).alias("depth"),
         F.lit(True).alias("is_closed"), F.lit(True).alias("is_step"), number.alias("step_occurrence"),
         F.lit(True).alias("is_inferred"), F.array().cast("array<string>").alias("flags"),
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions import periods
@@ -11,7 +11,7 @@ from tracelake.pipelines.functions.local import local_frame
 from tracelake.pipelines.functions.names import names_step
 from tracelake.pipelines.functions.periods import GRAM, SEQUENCE, in_order
 from tracelake.pipelines.functions.where import PLACE, SOURCE_KEY, one_per_window, place
-from tracelake.pipelines.normalized.kernel_rules import RULES
+from tracelake.pipelines.normalized.kernel_rules import classify
 from tracelake.pipelines.parameters import DEFAULT, Parameters
 from tracelake.schemas.normalized.step_periods import TABLE
 from tracelake.schemas.render.spark import ddl
@@ -61,17 +61,11 @@ def _sequence(windows: DataFrame, launch: DataFrame, kernel: DataFrame) -> DataF
     hashed = ran.select(PLACE, "event_id", "correlation_id", "start_ns", F.xxhash64("name").alias("kernel"))
     owned = linked(hashed, calls, [PLACE], ("launch_id", "start_ns", "end_ns", "thread_id"))
     first = owned.filter("is_first_of_launch AND launch IS NOT NULL").select(PLACE, "kernel", "launch.*")
-    names = ran.select("name").distinct().select(F.xxhash64("name").alias("kernel"), _landmark().alias("landmark"))
+    landmark = F.coalesce(F.array_position(F.array(*map(F.lit, _LANDMARKS)), F.col("kernel_class")), F.lit(0))
+    names = classify(ran.select("name").distinct()).select(
+        F.xxhash64("name").alias("kernel"), landmark.cast("int").alias("landmark")
+    )
     return first.join(F.broadcast(names), "kernel")
-
-
-def _landmark() -> Column:
-    kind = F.lit(0)
-    for number, name in enumerate(_LANDMARKS, 1):
-        for rule in RULES:
-            if rule.kernel_class == name:
-                kind = F.when(F.col("name").rlike(rule.pattern), number).otherwise(kind)
-    return kind
 
 
 def _in_scopes(launches: DataFrame) -> DataFrame:

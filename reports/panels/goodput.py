@@ -50,7 +50,7 @@ def _foot(found: Goodput) -> str:
     told = [f"{f.plural(found.attempt_count, 'attempt')} seen, {f.plural(found.restart_count, 'restart')}"]
     if found.restart_count:
         gap = time(found.restart_gap_ns, "goodput") if found.restart_gap_ns is not None else "an unknown time"
-        told.append(f"between attempts {gap} in which nothing was allocated")
+        told.append(f"between attempts {gap} that are in no allocation")
     if found.redone_step_count:
         told.append(f"{f.plural(found.redone_step_count, 'step')} redone")
     return "; ".join(told) + "."

@@ -8,6 +8,7 @@ from tracelake.reports import format as f
 from tracelake.reports.data import UnknownJobError
 from tracelake.reports.sql import Query, fetch, literal
 from tracelake.reports.timeline.data import Window
+from tracelake.schemas.steps import INFERRED_STEP
 
 MARGIN = 50
 """A step is shown with this part of its length before and behind it: device work ends after it."""
@@ -95,7 +96,10 @@ _SLOWEST = (
     " max_by(rank, struct(duration_ns, source_id)) AS rank FROM aggregates.step_ledger"
     " WHERE {here} AND status <> 'cut' GROUP BY step_name, step_occurrence"
 )
-_MAIN = "SELECT step_name FROM ({slowest}) GROUP BY step_name ORDER BY sum(duration_ns) DESC, step_name LIMIT 1"
+_MAIN = (
+    "SELECT step_name FROM ({slowest}) GROUP BY step_name"
+    f" ORDER BY step_name = '{INFERRED_STEP}', sum(duration_ns) DESC, step_name LIMIT 1"
+)
 
 
 def _worst(query: Query, here: str) -> tuple[_Step, ...]:

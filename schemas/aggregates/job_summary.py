@@ -97,7 +97,12 @@ TABLE = Table(
         count("straggler_count", "Slow ranks; NULL where ranks were not compared.", nullable=True),
         text("stragglers_reason", "Why ranks were not compared.", nullable=True),
         ratio("bubble_ratio", "Median over ranks of their median step's exposed sends and receives in step time."),
-        text("bubble_reason", "Why there is no bubble_ratio.", nullable=True, checks=(one_of("no_send_recv"),)),
+        text(
+            "bubble_reason",
+            "Why there is no bubble_ratio.",
+            nullable=True,
+            checks=(one_of("no_send_recv", "no_comparable_steps"),),
+        ),
         count("kernel_count", "Kernels."),
         count("launch_count", "Launches."),
         count("memop_count", "Copies and fills."),

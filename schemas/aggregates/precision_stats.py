@@ -18,7 +18,7 @@ TABLE = Table(
         duration("duration_sum_ns", "Sum of durations; overlaps count twice."),
         duration(
             "fp32_product_ns",
-            "Of it, fp32 products outside tensor cores, which could run as tf32 or bf16; NULL in older rows.",
+            "Of it, fp32 products outside tensor cores, which could run in a shorter type; NULL in older rows.",
             nullable=True,
         ),
         duration(

@@ -58,7 +58,8 @@ split AS (
 ),
 sums AS (
   SELECT job_id, max(attempt) AS restart_count, count(allocated) AS known_attempts, sum(allocated) AS allocated_ns,
-         sum(if(has_steps, inside, 0)) AS goodput_ns, sum(if(has_steps, productive, 0)) AS productive_ns,
+         sum(if(has_steps, inside, inside * 0)) AS goodput_ns,
+         sum(if(has_steps, productive, inside * 0)) AS productive_ns,
          {", ".join(f"sum({cause}) AS {cause}" for cause in _PARTS if cause != "outside_steps")},
          sum(outside_steps + if(has_steps, 0, coalesce(inside, 0))) AS outside_steps, max(has_steps) AS has_steps,
          count_if(gap_attempts = 1 AND gap_ns >= 0) AS known_gaps, coalesce(sum(gap_ns), 0) AS gap_ns

@@ -76,7 +76,7 @@ def test_two_attempts_by_hand(goodput: Goodput) -> None:
 
 
 UNKNOWN: dict[str, tuple[list[Row], list[Row]]] = {
-    "no_allocation": ([attempt("j", 0, 0, 10)], []),
+    "no_allocation": ([attempt("j", 0, 0, 10, steps=0)], []),
     "attempt_missing": ([attempt("j", 1, 0, 10)], times("j", 1, productive=10)),
     "much_withheld": ([attempt("j", 0, 0, 10)], times("j", 0, productive=88, withheld=7, not_recorded=5)),
     "much_not_recorded": ([attempt("j", 0, 0, 10)], times("j", 0, productive=88, not_recorded=12)),

@@ -36,6 +36,10 @@ STORIES: dict[str, Story] = {
                 {"side": "host", "name": "fwd", "duration_sum_ns": 7, "annotation_count": 3},
                 {"attempt": 1, "duration_sum_ns": 16}],
     ),
+    "inferred steps are no annotations of the program": story(
+        annotations=[said(1, 1), said(-1, 5, name="inferred_step", is_step=True, is_inferred=True)],
+        expect=[{"name": "fwd", "annotation_count": 1}],
+    ),
     "a name that any range makes a step is a step": story(
         annotations=[said(1, 1, is_step=True), said(2, 1)], expect=[{"is_step": True, "annotation_count": 2}]
     ),

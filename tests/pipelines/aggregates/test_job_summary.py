@@ -161,6 +161,9 @@ RANKS = {
     "without sends and receives there are none": one(
         {"bubble_ratio": None, "bubble_reason": "no_send_recv"}, rank_stats=[compared(0, False)],
     ),
+    "sends of ranks that are not compared are not denied": one(
+        {"bubble_ratio": None, "bubble_reason": "no_comparable_steps"}, step_ledger=[step(0, 10, exposed_p2p_ns=3)],
+    ),
     "slow steps are counted where steps were judged": one(
         {"slow_step_count": 1, "outlier_steps_reason": None},
         step_ledger=[step(0, 10)],

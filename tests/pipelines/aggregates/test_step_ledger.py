@@ -234,6 +234,21 @@ NUMBERS = {
         annotations=[*steps("a", 0, 0), *steps("b", 50, 0)],
         expect=counts(("a", 0), ("b", 0)),
     ),
+    "a rank whose recording began a step later infers the same steps": one(
+        sources=[*windows(("a", 0, 60), ("c", 200, 260)), *windows(("b", 9, 60), ("d", 200, 260), rank=1)],
+        annotations=[
+            row | {"name": "inferred_step", "is_inferred": True}
+            for row in (
+                *steps("a", 0, 0, 1, 2),
+                *steps("c", 200, 0, 1),
+                *[row | {"rank": 1} for row in (*steps("b", 11, 0, 1), *steps("d", 201, 0, 1))],
+            )
+        ],
+        expect=[
+            {"source_id": s, "step_occurrence": n}
+            for s, n in (("a", 0), ("a", 1), ("a", 2), ("b", 1), ("b", 2), ("c", 3), ("c", 4), ("d", 3), ("d", 4))
+        ],
+    ),
     "a step without length in an earlier window keeps its number": one(
         sources=windows(("a", 0, 100), ("b", 200, 300)),
         annotations=[*steps("a", 0, 0, 2), step(1, 10, 10, source_id="a"), *steps("b", 200, 0)],

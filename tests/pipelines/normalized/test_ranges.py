@@ -128,7 +128,7 @@ TOLD = {"starts_ns": [10, 40, 60], "end_ns": 90, "step_count": 3, "thread_id": 1
 
 def inferred(number: int, start: int, end: int) -> Row:
     times = {"start_ns": start, "end_ns": end, "duration_ns": end - start, "thread_id": 1, "depth": 0}
-    names = {"name": "inferred_step", "index": number, "text": f"inferred_step_{number}", "parent_id": None}
+    names = {"name": "inferred_step", "index": None, "text": "inferred_step", "parent_id": None}
     flags = {"is_step": True, "is_closed": True, "is_inferred": True, "flags": []}
     return {"annotation_id": -1 - number, "step_occurrence": number, **times, **names, **flags}
 
