@@ -41,6 +41,8 @@ _COLLECTIVE = ("match_number", "operation", "last_rank", "transfer_ns", "wait_ma
 
 def measure() -> dict[str, Any]:
     """Per job: its summary, the shares of its steps, its collectives where several ranks have them, its findings."""
+    from pyspark.sql import functions as F
+
     from tracelake.pipelines.lake import Lake
     from tracelake.pipelines.runner import run
     from tracelake.pipelines.session import spark_session
@@ -50,17 +52,21 @@ def measure() -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="tracelake-real-") as folder:
         lake = Lake(Path(folder))
         for job, pattern in JOBS.items():
-            for path in sorted(TRACES.glob(pattern)):
+            paths = sorted(TRACES.glob(pattern))
+            if not paths:
+                raise FileNotFoundError(f"{TRACES}: no {pattern}; the recorded traces of ../shared are needed")
+            for path in paths:
                 import_one(path, lake.root, ImportOptions(job))
         run(lake, spark)
         found: dict[str, Any] = {}
         for row in lake.read(spark, "aggregates.job_summary").orderBy("job_id").collect():
             found[row["job_id"]] = {name: row[name] for name in _SUMMARY} | {"findings": []}
-        sums = {name: f"sum({name}) / sum(duration_ns)" for name in _CLASSES}
+        shares = [(F.sum(name) / F.sum("duration_ns")).alias(name) for name in _CLASSES]
         steps = lake.read(spark, "aggregates.step_ledger").filter("status = 'complete'").groupBy("job_id")
-        for row in steps.agg(*[_expr(text, name) for name, text in sums.items()]).collect():
-            shares = {name.removesuffix("_ns"): row[name] for name in _CLASSES}
-            found[row["job_id"]]["step_shares"] = {name: x and round(x, 4) for name, x in shares.items()}
+        for row in steps.agg(*shares).collect():
+            found[row["job_id"]]["step_shares"] = {
+                name.removesuffix("_ns"): None if row[name] is None else round(row[name], 4) for name in _CLASSES
+            }
         matched = lake.read(spark, "aggregates.collective_matches").filter("ranks_seen_count > 1").orderBy("start_ns")
         for row in matched.collect():
             found[row["job_id"]].setdefault("collectives", []).append({name: row[name] for name in _COLLECTIVE})
@@ -68,9 +74,3 @@ def measure() -> dict[str, Any]:
             found[row["job_id"]]["findings"].append({name: row[name] for name in _FINDING})
     spark.stop()
     return {"jobs": found}
-
-
-def _expr(text: str, name: str) -> Any:
-    from pyspark.sql import functions as F
-
-    return F.expr(text).alias(name)

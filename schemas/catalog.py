@@ -73,3 +73,14 @@ def in_order(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         visit(name)
     return tuple(ordered)
+
+
+def made_from(*names: str) -> frozenset[str]:
+    """These tables and all that they read, however far back."""
+    found, waiting = set[str](), list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += table(name).reads
+    return frozenset(found)

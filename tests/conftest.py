@@ -1,4 +1,4 @@
-"""One Spark session and one lake folder for the whole run."""
+"""One Spark session for all tests of a worker (docs/decisions/0015), and small lakes."""
 
 from __future__ import annotations
 

@@ -93,22 +93,11 @@ def findings(lake: Path, spark: Any) -> dict[str, list[Finding]]:
     from tracelake.pipelines.lake import Lake
     from tracelake.pipelines.parameters import Parameters
     from tracelake.pipelines.runner import run
+    from tracelake.schemas.catalog import made_from, tables
 
-    run(Lake(lake), spark, parameters=Parameters(left_out_tables=_unread()))
+    unread = set(tables("aggregates")) - made_from("aggregates.findings")
+    run(Lake(lake), spark, parameters=Parameters(left_out_tables=tuple(sorted(unread))))
     found: dict[str, list[Finding]] = {}
     for row in Lake(lake).read(spark, "aggregates.findings").collect():
         found.setdefault(row["job_id"], []).append(Finding.of(row))
     return found
-
-
-def _unread() -> tuple[str, ...]:
-    """Aggregates that the findings do not rest on."""
-    from tracelake.schemas.catalog import tables
-
-    read, waiting = set[str](), ["aggregates.findings"]
-    while waiting:
-        name = waiting.pop()
-        if name not in read:
-            read.add(name)
-            waiting += tables()[name].reads
-    return tuple(name for name in tables("aggregates") if name not in read)

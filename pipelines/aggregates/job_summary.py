@@ -149,7 +149,10 @@ def _inferred(step_ledger: DataFrame, step_periods: DataFrame) -> DataFrame:
         F.min(F.when(has_steps, F.col("agreement_ratio"))).alias("step_agreement_ratio"),
         F.max_by("reason", known).alias("no_steps_reason"),
     )
-    told = {name: F.when(F.col("is_step_inferred"), F.col(name)) for name in windows.columns[2:4]}
+    told = {
+        name: F.when(F.col("is_step_inferred"), F.col(name))
+        for name in ("step_period_launch_count", "step_agreement_ratio")
+    }
     unknown = F.when(F.col("is_step_inferred").isNull(), F.col("no_steps_reason"))
     return steps.join(windows, ATTEMPT_KEY, "full").withColumns({**told, "no_steps_reason": unknown})
 

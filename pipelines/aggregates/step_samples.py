@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.intervals import opened, tops
 from tracelake.pipelines.functions.readings import readings
+from tracelake.pipelines.functions.steps import was_written
 from tracelake.pipelines.functions.where import PLACE, SOURCE_KEY, place
 from tracelake.pipelines.parameters import METRIC_VERSION
 
@@ -63,7 +64,7 @@ def step_samples(sources: DataFrame, samples: DataFrame, annotations: DataFrame,
 def _inner(annotations: DataFrame) -> DataFrame:
     """Which annotation was innermost when on the thread of the steps."""
     threads = annotations.filter("is_step").groupBy(*SOURCE_KEY).agg(F.min("thread_id").alias("thread_id"))
-    named = annotations.filter(F.col("side").eqNullSafe("host") & ~F.coalesce("is_inferred", F.lit(False)))
+    named = annotations.filter("side = 'host'").filter(was_written())
     host = named.join(F.broadcast(threads), [*SOURCE_KEY, "thread_id"], "left_semi")
     ranges = host.select(
         place(*SOURCE_KEY), F.col("annotation_id").alias("id"), "parent_id", "depth", "start_ns", "end_ns"

@@ -23,7 +23,7 @@ _REMEDIES = {
     "python_or_other": "Python holds the device up: compile the model, use CUDA graphs, or profile the host.",
     "launch_bound": "Kernels are too short for their launches: fuse them, compile the model, or use CUDA graphs.",
     "launch_latency": "Launch ahead: fewer synchronizations, CUDA graphs.",
-    "precision": "Allow TF32 or use automatic mixed precision (bf16, or fp16 before Ampere), where the model bears it.",
+    "precision": "Use automatic mixed precision, or allow TF32 where the devices have it, if the model bears it.",
     "memory_leak": "Look for tensors kept alive across steps (losses, graphs, caches).",
     "killed_process": "See the node's log at that time: out of memory, preemption, hardware.",
     "redone_steps": "Save more often, or before what ends the job.",

@@ -6,6 +6,7 @@ from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.intervals import added, sliced
 from tracelake.pipelines.functions.names import named
+from tracelake.pipelines.functions.steps import was_written
 from tracelake.pipelines.functions.where import PLACE, SOURCE_KEY, place, with_device, with_where
 from tracelake.pipelines.parameters import DEFAULT, Parameters
 
@@ -45,9 +46,8 @@ def _with_gpu(host: DataFrame, kernels: DataFrame, memops: DataFrame) -> DataFra
     )
     captured = events.select(PLACE).distinct().withColumn("is_captured", F.lit(True))
     placed = host.withColumn(PLACE, place(*SOURCE_KEY))
-    is_inferred = F.coalesce("is_inferred", F.lit(False))
-    named = events.filter("annotation_id IS NOT NULL").join(_ancestors(host.filter(~is_inferred)), _KEY)
-    inferred = placed.filter(is_inferred).select(
+    named = events.filter("annotation_id IS NOT NULL").join(_ancestors(host.filter(was_written())), _KEY)
+    inferred = placed.filter("is_inferred").select(
         PLACE, F.col("name").alias("step_name"), "step_occurrence", F.col("annotation_id").alias("ancestor_id")
     )
     launched = named.unionByName(events.join(F.broadcast(inferred), [PLACE, *step]))

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from tracelake.pipelines.functions.intervals import FOREVER_NS, opened, tops
+from tracelake.pipelines.functions.steps import was_written
 from tracelake.pipelines.functions.where import PLACE, SOURCE_KEY, place, with_place, with_where
 from tracelake.schemas.apis import KERNEL_PRODUCING, VERSION_SUFFIX
 
@@ -106,7 +107,7 @@ def _attributed(calls: DataFrame, ranges: DataFrame) -> DataFrame:
     )
     thread = [PLACE, "thread_id"]
     step_thread = host.filter("is_step").groupBy(PLACE).agg(F.min_by("thread_id", "start_ns").alias("thread_id"))
-    named = host.filter(~F.coalesce("is_inferred", F.lit(False)))
+    named = host.filter(was_written())
     on_step_thread = named.join(F.broadcast(step_thread), thread, "left_semi")
     steps = host.filter("is_step").select(
         PLACE, F.struct("name", "step_occurrence").alias("value"), "start_ns", "end_ns"

@@ -19,6 +19,8 @@ _PARTS = {
 }
 """By cause of fleet_daily: what is allocated and no goodput. Of the last two nobody knows whether they are."""
 
+_AMOUNTS = {"goodput": "goodput_ns", "productive": "productive_ns", **{part: c.name for part, c in _PARTS.items()}}
+
 
 def _of_cause(cause: str) -> str:
     return f"coalesce(sum(f.device_ns) FILTER (WHERE f.cause = '{cause}'), 0)"
@@ -58,8 +60,7 @@ split AS (
 ),
 sums AS (
   SELECT job_id, max(attempt) AS restart_count, count(allocated) AS known_attempts, sum(allocated) AS allocated_ns,
-         sum(if(has_steps, inside, inside * 0)) AS goodput_ns,
-         sum(if(has_steps, productive, inside * 0)) AS productive_ns,
+         sum(if(has_steps, inside, 0)) AS goodput, sum(if(has_steps, productive, 0)) AS productive,
          {", ".join(f"sum({cause}) AS {cause}" for cause in _PARTS if cause != "outside_steps")},
          sum(outside_steps + if(has_steps, 0, coalesce(inside, 0))) AS outside_steps, max(has_steps) AS has_steps,
          count_if(gap_attempts = 1 AND gap_ns >= 0) AS known_gaps, coalesce(sum(gap_ns), 0) AS gap_ns
@@ -83,13 +84,13 @@ redone AS (
   SELECT job_id, sum(step_count) AS steps FROM findings WHERE rule = 'redone_steps' GROUP BY job_id
 )
 SELECT j.job_id, j.project, j.user, j.family, j.instance_type, j.attempt_count,
-       CAST(t.restart_count AS BIGINT) AS restart_count, t.allocated_ns, t.goodput_ns, t.productive_ns,
-       {", ".join(f"if(t.allocated_ns IS NULL, NULL, t.{cause}) AS {c.name}" for cause, c in _PARTS.items())},
+       CAST(t.restart_count AS BIGINT) AS restart_count, t.allocated_ns,
+       {", ".join(f"if(t.allocated_ns IS NULL, NULL, t.{part}) AS {name}" for part, name in _AMOUNTS.items())},
        CASE WHEN t.known_gaps = t.restart_count THEN t.gap_ns END AS restart_gap_ns,
        CASE WHEN t.redone_steps = 0 AND t.allocated_ns IS NOT NULL THEN 0 ELSE r.steps END AS redone_step_count,
        t.unknown_ratio,
-       CASE WHEN t.reason IS NULL THEN t.goodput_ns / CAST(t.known_ns AS DOUBLE) END AS goodput_ratio,
-       CASE WHEN t.reason IS NULL THEN t.productive_ns / CAST(t.known_ns AS DOUBLE) END AS productive_ratio,
+       CASE WHEN t.reason IS NULL THEN t.goodput / CAST(t.known_ns AS DOUBLE) END AS goodput_ratio,
+       CASE WHEN t.reason IS NULL THEN t.productive / CAST(t.known_ns AS DOUBLE) END AS productive_ratio,
        if(t.job_id IS NULL, 'no_allocation', t.reason) AS reason
 FROM jobs j
 LEFT JOIN told t ON t.job_id = j.job_id

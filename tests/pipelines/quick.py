@@ -9,7 +9,7 @@ from functools import partial
 from tracelake.pipelines import runner
 from tracelake.pipelines.parameters import Parameters
 from tracelake.pipelines.runner import RunResult
-from tracelake.schemas.catalog import table, tables
+from tracelake.schemas.catalog import made_from, tables
 
 
 def _named(*names: str) -> tuple[str, ...]:
@@ -47,13 +47,7 @@ run = run_without(*CAUSES)
 
 def only_for(*names: str) -> Callable[..., RunResult]:
     """`run` that makes these aggregates and what they rest on."""
-    needed: set[str] = set()
-    ask = list(_named(*names))
-    while ask:
-        name = ask.pop()
-        needed.add(name)
-        ask += [read for read in table(name).reads if read not in needed]
-    return run_without(*sorted(set(tables("aggregates")) - needed))
+    return run_without(*sorted(set(tables("aggregates")) - made_from(*_named(*names))))
 
 
 def conf_without(*left_out: str) -> str:

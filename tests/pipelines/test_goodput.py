@@ -76,7 +76,7 @@ def test_two_attempts_by_hand(goodput: Goodput) -> None:
 
 
 UNKNOWN: dict[str, tuple[list[Row], list[Row]]] = {
-    "no_allocation": ([attempt("j", 0, 0, 10, steps=0)], []),
+    "no_allocation": ([attempt("j", 0, 0, 10), attempt("j", 1, 20, 30, steps=0)], []),
     "attempt_missing": ([attempt("j", 1, 0, 10)], times("j", 1, productive=10)),
     "much_withheld": ([attempt("j", 0, 0, 10)], times("j", 0, productive=88, withheld=7, not_recorded=5)),
     "much_not_recorded": ([attempt("j", 0, 0, 10)], times("j", 0, productive=88, not_recorded=12)),
@@ -91,6 +91,7 @@ def test_what_cannot_be_known_has_no_ratio_but_a_reason(goodput: Goodput, reason
     assert (found["reason"], found["goodput_ratio"], found["productive_ratio"]) == (reason, None, None)
     assert found["allocated_ns"] == (sum(row["device_ns"] for row in taken) or None)
     assert (found["goodput_ns"] is None) == (found["allocated_ns"] is None)
+    assert (found["productive_ns"] is None) == (found["allocated_ns"] is None)
 
 
 def test_an_attempt_without_steps_is_none_of_the_goodput(goodput: Goodput) -> None:
